@@ -27,7 +27,6 @@ _MODULES = frozenset(
 _NAMES = {
     ".core.contracts.files": "read_contract",
     ".core.contracts.labels": "labels_of",
-    ".core.session.binding": "LearningModelBinding",
     ".core.session.result": "LearningModelEvaluationResult",
     ".core.features.descriptors": """
         FeatureDescriptor ImageFeatureDescriptor MapFeatureDescriptor SequenceFeatureDescriptor TensorFeatureDescriptor
@@ -49,7 +48,7 @@ _NAMES = {
     ".core.runtime.device": "LearningModelDevice",
     ".core.runtime.engine": "Isolation Tuning",
     ".core.session.options": "LearningModelSessionOptions",
-    ".core.session.session": "LearningModelSession",
+    ".core.session.session": "LearningModelBinding LearningModelSession",
     ".enums": """
         BitmapAlphaMode BitmapPixelFormat FramePolicy ImageAnchor ImageCropMode ImageGray ImageKernel ImageRounding
         LearningModelDeviceKind LearningModelFeatureKind LearningModelPixelRange Precision TensorKind TensorLayout

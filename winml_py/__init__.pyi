@@ -49,10 +49,9 @@ from .core.model.model import LearningModel
 from .core.runtime.custom.operator import CustomOperator, OperatorOutput
 from .core.runtime.device import LearningModelDevice
 from .core.runtime.engine import Isolation, Tuning
-from .core.session.binding import LearningModelBinding
 from .core.session.options import LearningModelSessionOptions
 from .core.session.result import LearningModelEvaluationResult
-from .core.session.session import LearningModelSession
+from .core.session.session import LearningModelBinding, LearningModelSession
 from .enums import (
     BitmapAlphaMode,
     BitmapPixelFormat,

@@ -22,10 +22,9 @@ from ..core.model.contracts import find_fitting_inputs
 from ..core.model.model import LearningModel
 from ..core.runtime.custom.operator import ModelOperators, Operators
 from ..core.runtime.device import LearningModelDevice
-from ..core.session.binding import LearningModelBinding
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.result import LearningModelEvaluationResult
-from ..core.session.session import LearningModelSession
+from ..core.session.session import LearningModelBinding, LearningModelSession
 from ..enums import LearningModelDeviceKind, Precision
 from ..errors import InvalidArgumentError
 from .examples import NOTHING_STATED, ExampleShape, StatedSizes, find_example_shape

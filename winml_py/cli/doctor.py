@@ -27,8 +27,7 @@ from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.runtime.providers import nvidia, plugins
 from ..core.runtime.providers.cuda import read_built_versions
-from ..core.session.binding import LearningModelBinding
-from ..core.session.session import LearningModelSession
+from ..core.session.session import LearningModelBinding, LearningModelSession
 from ..errors import WinMLError
 from .arguments import json_option
 from .style import emit, format_number, format_size, print_line, print_pairs, print_table

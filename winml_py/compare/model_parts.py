@@ -15,7 +15,7 @@ from .._cases.case import Case, evaluate_to_arrays
 from .._graphs.model_file import read_model, save_model
 from ..core.base.arrays import DType
 from ..core.features.pictures import PreprocessPlan
-from ..core.features.resolve import as_picture
+from ..core.features.prepare import as_picture
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.model.model import LearningModel
 from ..core.onnx_file.source import Skeleton

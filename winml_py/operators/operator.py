@@ -17,9 +17,8 @@ from ..core.features.tensor import Tensor
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
-from ..core.session.binding import LearningModelBinding
 from ..core.session.options import LearningModelSessionOptions
-from ..core.session.session import LearningModelSession
+from ..core.session.session import LearningModelBinding, LearningModelSession
 from ..errors import CorruptModelError, DeviceLostError, InvalidArgumentError, WinMLError
 from .node import (
     TensorDesc,

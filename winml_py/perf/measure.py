@@ -18,8 +18,7 @@ from .._cases.files import assign_files, read_inputs
 from ..core.base.arguments import require_type, require_whole_number
 from ..core.base.messages import Facts, Progress
 from ..core.runtime.providers.catalogue import find_provider
-from ..core.session.binding import LearningModelBinding
-from ..core.session.session import LearningModelSession
+from ..core.session.session import LearningModelBinding, LearningModelSession
 
 PHASES = ("load", "session", "decode", "bind", "evaluate")
 """In order: reading the file's header; compiling the model; decoding a picture file; binding values, which turns

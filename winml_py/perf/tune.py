@@ -18,9 +18,8 @@ from ..core.cache import records
 from ..core.runtime.device import LearningModelDevice
 from ..core.runtime.providers import plugins
 from ..core.runtime.providers.catalogue import find_provider
-from ..core.session.binding import LearningModelBinding
 from ..core.session.options import LearningModelSessionOptions
-from ..core.session.session import LearningModelSession
+from ..core.session.session import LearningModelBinding, LearningModelSession
 from ..enums import Precision
 from ..errors import EvaluationError, WinMLError
 

@@ -19,10 +19,9 @@ from ..core.features.descriptors import ShapedDescriptor
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
-from ..core.session.binding import LearningModelBinding
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.result import LearningModelEvaluationResult
-from ..core.session.session import LearningModelSession, evaluate_until
+from ..core.session.session import LearningModelBinding, LearningModelSession
 from ..errors import ClosedError, EngineLostError, EvaluationError, InvalidArgumentError, NotSupportedError
 from .monitoring import Exchange, escape_line, logger
 
@@ -143,14 +142,14 @@ class ServedModel:
 
         def run(session: LearningModelSession, stop: Stop) -> Response:
             def evaluate(values: Mapping[str, Any]) -> LearningModelEvaluationResult:
-                binding = LearningModelBinding(session)
+                binding = private_state(LearningModelBinding(session))
                 for name, value in values.items():
-                    binding.bind(name, value)
+                    binding.bind(name, value, files=False)  # a client names no file of this machine
                 stop.require_not_requested()
                 if session.is_lost:
                     raise EngineLostError("The process of the engine ended in another evaluation.")
                 exchange.begin("evaluating")
-                return evaluate_until(session, binding, stop)
+                return binding.evaluate(stop=stop)
 
             exchange.begin("preparing")
             return work(evaluate)

@@ -18,7 +18,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from ..core.features.pictures import ImageFeatureValue
-from ..core.features.resolve import as_picture
+from ..core.features.prepare import as_picture
 from ..core.model.model import LearningModel
 from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError

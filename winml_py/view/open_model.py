@@ -26,10 +26,9 @@ from ..core.imaging.contract import ImageContract
 from ..core.model.model import LearningModel
 from ..core.onnx_file.source import FileSource
 from ..core.runtime.engine import Isolation
-from ..core.session.binding import LearningModelBinding
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.result import LearningModelEvaluationResult
-from ..core.session.session import LearningModelSession
+from ..core.session.session import LearningModelBinding, LearningModelSession
 from ..enums import AsyncStatus, BitmapPixelFormat, TensorKind, TensorLayout
 from ..errors import CanceledError, EvaluationTimeoutError, InvalidArgumentError, WinMLError
 

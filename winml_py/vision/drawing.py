@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw, ImageFont
 from ..core.base.arrays import Array
 from ..core.base.messages import type_name
 from ..core.features.pictures import ImageFeatureValue
-from ..core.features.resolve import as_picture
+from ..core.features.prepare import as_picture
 from ..errors import InvalidArgumentError
 
 Colour = tuple[int, int, int]

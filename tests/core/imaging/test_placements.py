@@ -27,7 +27,7 @@ from winml_py import (
     LearningModelBinding,
     LearningModelSession,
 )
-from winml_py.core.session.binding import BindingState
+from winml_py.core.session.state import BindingState
 from winml_py.results import PicturePlacement
 
 RGB8 = BitmapPixelFormat.RGB8

@@ -33,7 +33,7 @@ from winml_py import (
     WinMLError,
 )
 from winml_py.core.imaging import codecs, tensorize
-from winml_py.core.session import binding as binding_room
+from winml_py.core.session import session as session_module
 from winml_py.errors import MissingContractWarning, PictureNotFoundError
 from winml_py.winrt.windows.foundation import AsyncStatus
 
@@ -237,7 +237,7 @@ def test_pictures_are_prepared_in_turn_where_there_is_one_core(monkeypatch: pyte
         return original(source)
 
     monkeypatch.setattr(ImageFeatureValue, "load", load)
-    monkeypatch.setattr(binding_room, "_get_core_slots", lambda process: turn)
+    monkeypatch.setattr(session_module, "_get_core_slots", lambda process: turn)
     session = identity()
     operations = [session.evaluate_features_async({"x": CAT})]
     assert started.wait(60)

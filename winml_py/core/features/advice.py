@@ -14,7 +14,6 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from ...enums import TensorKind
-from ..base.arguments import is_stream
 from ..base.arrays import DType
 from ..base.messages import type_name
 from .containers import is_element
@@ -26,7 +25,7 @@ from .descriptors import (
     TensorFeatureDescriptor,
     format_kind,
 )
-from .pictures import is_picture_file
+from .files import is_file
 from .tensor import Tensor
 from .tensor_classes import TENSOR_CLASSES
 
@@ -63,7 +62,7 @@ def make_value_hint(value: Any, descriptor: FeatureDescriptor) -> str:
     if value is None:
         return "OpenCV's imread returns None where it cannot read a file, and dict.get where there is no key."
     first = value[0] if isinstance(value, (list, tuple)) and value else value
-    if is_picture_file(first, descriptor) or (isinstance(descriptor, ImageFeatureDescriptor) and is_stream(first)):
+    if len(getattr(descriptor, "shape", ())) == 4 and is_file(first, descriptor):
         return "To bind a picture file: ImageFeatureValue.load(path)."
     if isinstance(descriptor, ShapedDescriptor) and (hint := _make_array_hint(value, descriptor)):
         return hint

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, BinaryIO, TypeGuard
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -394,12 +394,3 @@ def _override_contract(
     if pixel_range is not None:
         contract = replace(contract, pixel_range=pixel_range)
     return contract if pixel_format is None else contract.with_pixel_format(pixel_format)
-
-
-def is_picture_file(
-    value: object, descriptor: FeatureDescriptor
-) -> TypeGuard[str | os.PathLike[str] | bytes | bytearray]:
-    """Whether a value is a picture's path or bytes: any path and bytes are, for numbers of a picture's rank."""
-    if not isinstance(descriptor, ShapedDescriptor) or descriptor.tensor_kind is TensorKind.STRING:
-        return False
-    return len(descriptor.shape) == 4 and isinstance(value, (str, os.PathLike, bytes, bytearray))

@@ -451,6 +451,11 @@ class TensorStorage:
                 array = self.array = allocate_zeros(self.owner, self.shape) if self.array is None else self.array
         return array
 
+    def has_other_memory(self, memory: Array | DeviceArray) -> bool:
+        """Whether an evaluation has given the tensor other memory than this, which is still bound somewhere."""
+        current = self.array if self.device_array is None else self.device_array
+        return current is not None and current is not memory
+
     def adopt(self, memory: Array | DeviceArray) -> None:
         """Takes an evaluation's output as its own memory."""
         self.require_open()

@@ -21,7 +21,7 @@ from ..runtime.device import LearningModelDevice
 from ..runtime.engine import Engine, EngineOptions, Isolation
 from ..runtime.request import Compiler, CompileRequest, ModelFeatures, ModelOrigin
 from .options import LearningModelSessionOptions
-from .session_state import SessionState
+from .state import SessionState
 
 if TYPE_CHECKING:
     from ..runtime.custom.operator import CustomOperator

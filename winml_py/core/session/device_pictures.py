@@ -13,7 +13,6 @@ import numpy as np
 from ...enums import BitmapPixelFormat, ImageGray, ImageKernel, TensorKind, TensorLayout
 from ..base.arrays import Array, DeviceArray, ScalarType
 from ..features.pictures import PreprocessPlan
-from ..features.resolve import DevicePixels
 from ..imaging.bitmap import SoftwareBitmap
 from ..imaging.contract import ImageContract, has_gray_padding, order_pad_levels
 from ..imaging.formats import GRAY_WEIGHTS, INTERLEAVED_FORMATS, LUMA_WEIGHTS, find_layout
@@ -103,14 +102,13 @@ class DeviceTensorizer:
             pixels = pixels[..., None]
         return self._run(pixels, source, plan, placement, previous)
 
-    def write_pixels(self, value: DevicePixels, previous: object) -> DeviceArray:
+    def write_pixels(
+        self, array: DeviceArray, pixel_format: BitmapPixelFormat, plan: PreprocessPlan, previous: object
+    ) -> DeviceArray:
         """Tensorizes a picture whose pixels are on the device; see `write`."""
-        value.array.wait()
-        shape = value.array.shape
-        if len(shape) == 2:  # gray
-            shape = (*shape, 1)
-        pixels = value.array.reshape((1, *shape))
-        return self._run(pixels, value.pixel_format, value.plan, value.plan.placements[0], previous)
+        array.wait()
+        shape = (*array.shape, 1) if len(array.shape) == 2 else array.shape  # gray
+        return self._run(array.reshape((1, *shape)), pixel_format, plan, plan.placements[0], previous)
 
     def _run(
         self,

@@ -7,7 +7,7 @@ import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakSet
 
 import numpy as np
@@ -25,19 +25,19 @@ from ..base.agreement import HALF_TOLERANCE, compute_relative_error
 from ..base.arrays import Array
 from ..base.collections import NameMap
 from ..base.messages import type_name
-from ..base.winrt_object import private_state
 from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.containers import as_tensor
 from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
 from ..features.pictures import ImageFeatureValue
-from ..features.resolve import as_picture, is_pil_image
+from ..features.prepare import as_picture, is_pil_image
 from ..features.tensor import Tensor, wrap_array
 from ..imaging.bitmap import VideoFrame
-from ..runtime.device import LearningModelDevice
-from .binding import LearningModelBinding
-from .result import LearningModelEvaluationResult, ModelFacts, set_stream_item
-from .session_state import SessionState
-from .sources import Item, read_item
+from .result import LearningModelEvaluationResult, ModelFacts
+from .sources import Item, read_value
+from .state import BindingState, SessionState
+
+Features = Mapping[str, Any]
+"""Values by the names of features."""
 
 _compared: WeakSet[SessionState] = WeakSet()
 """Sessions in which a batch gave the results of its items."""
@@ -47,24 +47,30 @@ class Jobs:
     """Evaluates items, at most `batch` at a time; refuses more than one for a model whose batch is not free.
 
     Args:
-        session_state: of the session.
-        runner: evaluates the values of an item.
+        session_state: of the session that evaluates.
+        properties: those of the binds, by the names of inputs.
         batch: how many items to evaluate together.
         fast_decode: whether large JPEGs are decoded only as large as the model needs.
         copies: whether to copy values that the source of the items may overwrite.
     """
 
     def __init__(
-        self, session_state: SessionState, runner: Runner, batch: int, fast_decode: bool, copies: bool
+        self,
+        session_state: SessionState,
+        properties: Mapping[str, BindProperties],
+        batch: int,
+        fast_decode: bool,
+        copies: bool,
     ) -> None:
-        self.runner = runner
         self.batch = batch
         self._session_state = session_state
-        self._inputs = NameMap(session_state.inputs)
+        self._properties = NameMap(properties)
+        self._bindings: deque[BindingState] = deque()  # of threads that wait for their next job
+        self._inputs = NameMap(self._session_state.inputs)
         self._fast_decode = fast_decode
         self._copies = copies
         if batch > 1:
-            for feature in (*session_state.inputs.values(), *session_state.outputs.values()):
+            for feature in (*self._session_state.inputs.values(), *self._session_state.outputs.values()):
                 require_free_batch(feature)
 
     def detach(self, item: Item) -> Item:
@@ -93,7 +99,9 @@ class Jobs:
         batch = list(loaded.values())
         batch_results = self._run_batch(batch) if len(batch) > 1 else map(self._run_one, batch)
         results.update(zip(loaded, batch_results, strict=True))
-        return [set_stream_item(results[item.number], item.source, item.number) for item in items]
+        for item in items:
+            results[item.number]._source, results[item.number]._index = item.source, item.number
+        return [results[item.number] for item in items]
 
     def _load(self, item: Item) -> Features:
         """The item's values by name, with files read; raises the item's error."""
@@ -108,13 +116,13 @@ class Jobs:
                 )
             features = {next(iter(self._inputs)): features}
         return {
-            name: read_item(self._inputs[name], value, self._fast_decode) if name in self._inputs else value
+            name: read_value(self._inputs[name], value, self._fast_decode) if name in self._inputs else value
             for name, value in features.items()
         }
 
     def _run_one(self, features: Features) -> LearningModelEvaluationResult:
         try:
-            return self.runner.run(features)
+            return self._evaluate(features)
         except WinMLError as error:
             return _make_failed_result(error)
 
@@ -129,7 +137,7 @@ class Jobs:
         if any(name not in self._inputs for name in names) or any(features.keys() != names for features in items):
             return [self._run_one(features) for features in items]
         try:
-            result = self.runner.run({name: concatenate([features[name] for features in items]) for name in names})
+            result = self._evaluate({name: concatenate([features[name] for features in items]) for name in names})
             counts = [count_entries(next(iter(features.values()))) for features in items]
             parts = {name: split_value(name, value, counts) for name, value in result.outputs.items()}
             mixed_output = None if self._session_state in _compared else self._find_mixed_output(items, parts)
@@ -153,7 +161,7 @@ class Jobs:
 
     def _find_mixed_output(self, items: Sequence[Features], parts: Mapping[str, Sequence[object]]) -> str | None:
         """The name of an output that differs if the items are evaluated one by one, or None."""
-        alone = [self.runner.run(features).outputs for features in items]
+        alone = [self._evaluate(features).outputs for features in items]
         for name, values in parts.items():
             expected = np.concatenate([_read_entries(outputs[name]) for outputs in alone])
             actual = np.concatenate([_read_entries(value) for value in values])
@@ -162,6 +170,29 @@ class Jobs:
             if not is_equal and (expected.dtype == object or compute_relative_error(expected, actual) > HALF_TOLERANCE):
                 return name
         return None
+
+    def _evaluate(self, features: Features) -> LearningModelEvaluationResult:
+        """Evaluates the values of one item or batch, with a binding that no other thread uses meanwhile.
+
+        Raises:
+            WinMLError: as `bind` and `evaluate` do.
+        """
+        try:
+            binding = self._bindings.pop()
+        except IndexError:
+            binding = BindingState(self._session_state)
+        binding.forget()  # otherwise the item would keep what an earlier one bound
+        for name, value in features.items():
+            binding.bind(name, value, self._properties.get(name, NO_PROPERTIES))
+        if len(binding.values) < len(features):
+            self._session_state.require_distinct(features)
+        result = binding.evaluate()
+        self._bindings.append(binding)  # after a failure, some inputs may be bound: such a binding is not used again
+        return result
+
+    def clear(self) -> None:
+        """Releases the bindings, with the memory of pictures."""
+        self._bindings.clear()
 
 
 def _make_failed_result(error: WinMLError) -> LearningModelEvaluationResult:
@@ -227,72 +258,6 @@ def require_free_batch(feature: FeatureDescriptor) -> None:
             f"Items cannot be batched: the first size of {feature.name} ({feature.expects()}) is not free.",
             hint="Leave batch out, or export the model with a free batch dimension.",
         )
-
-
-# Runners: they evaluate the values of one item of a stream, with session bindings that no other thread uses.
-
-
-Features = Mapping[str, Any]
-"""Values by the names of features."""
-
-Properties = Mapping[str, BindProperties]
-"""The properties of binds, by the names of inputs."""
-
-
-class Runner(Protocol):
-    """Evaluates values; several threads call it at once."""
-
-    def run(self, features: Features) -> LearningModelEvaluationResult:
-        """Evaluates the values of one item; raises as `bind` and `evaluate` do."""
-
-    def clear(self) -> None:
-        """Releases the memory kept for the next item."""
-
-
-class StreamSession(Protocol):
-    """What a stream needs of a session."""
-
-    @property
-    def _private_state(self) -> SessionState: ...
-
-    @property
-    def device(self) -> LearningModelDevice:
-        """Where it runs."""
-
-    def evaluate(self, binding: LearningModelBinding, /) -> LearningModelEvaluationResult:
-        """Evaluates what is bound."""
-
-    def close(self) -> None:
-        """Releases the engine."""
-
-
-class SessionRunner:
-    """Evaluates on one session, with these properties of binds, by the names of inputs."""
-
-    def __init__(self, session: StreamSession, properties: Properties) -> None:
-        self._session = session
-        self._properties = NameMap(properties)
-        self._bindings: deque[LearningModelBinding] = deque()
-
-    def run(self, features: Features) -> LearningModelEvaluationResult:
-        """Evaluates the values of one item; raises as `bind` and `evaluate` do."""
-        try:
-            binding = self._bindings.pop()
-        except IndexError:
-            binding = LearningModelBinding(self._session)
-        binding_state = private_state(binding)
-        binding_state.forget()  # otherwise the item would keep what an earlier one bound
-        for name, value in features.items():
-            binding_state.bind(name, value, self._properties.get(name, NO_PROPERTIES))
-        if len(binding) < len(features):
-            private_state(self._session).require_distinct(features)
-        result = self._session.evaluate(binding)
-        self._bindings.append(binding)  # after a failure, some inputs may be bound: such a binding is not used again
-        return result
-
-    def clear(self) -> None:
-        """Releases the bindings."""
-        self._bindings.clear()
 
 
 # Copies of an item's values: a source may read its next item into the same memory while a thread evaluates this one, as

@@ -4,59 +4,70 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from ...enums import Precision, TensorKind
-from ...errors import E_UNEXPECTED, EvaluationError, InvalidBindingError, NotSupportedError, SizeMismatchError
-from ..base.arrays import Array, DeviceArray, DType, as_host_array, as_unmasked_array, can_export_dlpack
+from ...errors import EvaluationError, InvalidBindingError, NotSupportedError, SizeMismatchError
+from ..base.arrays import Array, DeviceArray, as_host_array, as_unmasked_array, can_export_dlpack
 from ..base.buffers import Buffer
-from ..base.collections import ListOutput, MapOutput
 from ..base.messages import type_name
 from ..base.winrt_object import private_state
 from ..features.bind_properties import BindProperties
 from ..features.containers import convert_for_engine, is_element
 from ..features.descriptors import (
     FeatureDescriptor,
-    ImageFeatureDescriptor,
     MapFeatureDescriptor,
     SequenceFeatureDescriptor,
     TensorFeatureDescriptor,
     is_untyped,
     make_mismatch_error,
 )
-from ..features.pictures import ImageFeatureValue
-from ..features.resolve import (
-    DeviceTensor,
-    HostTensor,
-    PlannedPictures,
+from ..features.pictures import ImageFeatureValue, PreprocessPlan
+from ..features.prepare import (
     check_shape,
     check_tensor,
     holds_elements,
+    identify,
     is_buffer,
     is_pil_image,
     require_location,
-    resolve,
+    wrap_memory,
 )
 from ..features.tensor import Tensor, wrap_array
-from ..features.tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES, TensorString
+from ..features.tensor_classes import TENSOR_CLASSES, TensorString, needs_cast
 from ..imaging.bitmap import VideoFrame
 from ..imaging.contract import ImageContract
 from ..imaging.detensorize import detensorize
 from ..imaging.formats import BufferCache
 from ..runtime.engine import Engine
 from ..runtime.runs import StaysOnDevice, Value, make_output_shape_error
+from .result import convert_to_python, make_output_error, require_pictures
+
+Memory = Array | DeviceArray | StaysOnDevice | None
+"""Where an engine writes an output; None where it allocates the memory."""
 
 
 class OutputSlot(Protocol):
     """Receives one output of every run.
 
     Attributes:
+        name: the output's.
+        value: what the caller bound; None if nothing is bound.
+        memory: where the engine writes the output.
         targets: the arrays, lists, dicts and tensors that a run writes to; none if nothing is bound.
+        is_stale: whether the bound tensor has other memory than at the bind: another evaluation has replaced it.
     """
 
+    name: str
+    value: Any
+    memory: Memory
     targets: Sequence[object]
+
+    @property
+    def is_stale(self) -> bool:
+        """See above."""
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Takes the engine's value, or None if the engine wrote to bound memory; returns the caller's object."""
@@ -65,54 +76,14 @@ class OutputSlot(Protocol):
         """After a failed run, makes the bound object empty, or an error to read, until a run succeeds."""
 
 
-class UnboundOutput:
-    """An unbound output: a new object after every run. For many threads."""
-
-    targets: Sequence[object] = ()
-
-    def __init__(self, descriptor: FeatureDescriptor) -> None:
-        self._descriptor = descriptor
-        self._tensor_class: type[Tensor] | None = None
-        if isinstance(descriptor, TensorFeatureDescriptor):
-            self._tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
-
-    def receive(self, value: Value | DeviceArray | None) -> Any:
-        """Wraps the engine's value, or turns it into pictures."""
-        descriptor, tensor_class = self._descriptor, self._tensor_class
-        if not isinstance(value, np.ndarray):
-            return convert_to_python(value, descriptor)
-        if tensor_class is not None and value.dtype == tensor_class.dtype:
-            return wrap_array(tensor_class, value)
-        if isinstance(descriptor, ImageFeatureDescriptor):
-            return self._make_pictures(value, descriptor.contract)
-        if is_untyped(descriptor) and value.dtype in CLASSES_BY_DTYPE:
-            return wrap_array(CLASSES_BY_DTYPE[value.dtype], value)
-        if isinstance(descriptor, TensorFeatureDescriptor) and tensor_class is None:
-            raise NotSupportedError(  # numpy has no type for it: the engine returns float8, say, as bytes
-                f"The output {descriptor.name} has an element type that Windows ML and numpy lack, such as float8 or "
-                "bfloat16.",
-                hint="Add a Cast to float32 to the model, behind that output.",
-            )
-        raise make_output_error(descriptor, value, tensor_class.dtype if tensor_class else None)
-
-    def invalidate(self) -> None:
-        """Does nothing: the results of earlier runs belong to the caller."""
-
-    def _make_pictures(self, value: Array, contract: ImageContract) -> ImageFeatureValue | list[VideoFrame]:
-        require_pictures(value, contract, self._descriptor)
-        height, width = (value.shape[axis] for axis in contract.axes()[1:])
-        frames = [VideoFrame(contract.bitmap_pixel_format, width, height) for _ in value]
-        buffers = BufferCache()
-        for tensor, frame in zip(value, frames, strict=True):
-            detensorize(tensor, contract, frame.software_bitmap, buffers)
-        return ImageFeatureValue(frames) if len(frames) == 1 else ListOutput(frames)
-
-
 class ContainerOutput:
     """An output bound to a dict or a list, which is cleared and refilled."""
 
+    memory: Memory = None
+    is_stale = False
+
     def __init__(self, destination: Any, descriptor: FeatureDescriptor) -> None:
-        self._destination = destination
+        self.name, self.value = descriptor.name, destination
         self._descriptor = descriptor
         self.targets: Sequence[object] = (destination,)
 
@@ -123,20 +94,23 @@ class ContainerOutput:
             content = value.reshape(-1).tolist()
         else:
             content = convert_to_python(value, self._descriptor)
-        self._destination.clear()
-        if isinstance(self._destination, MutableMapping):
-            self._destination.update(content)
+        self.value.clear()
+        if isinstance(self.value, MutableMapping):
+            self.value.update(content)
         else:
-            self._destination.extend(content)
-        return self._destination
+            self.value.extend(content)
+        return self.value
 
     def invalidate(self) -> None:
         """Empties the bound object."""
-        self._destination.clear()
+        self.value.clear()
 
 
 class BuffersOutput:
     """An output bound to several buffers, which are filled one after the other."""
+
+    memory: Memory = None
+    is_stale = False
 
     def __init__(self, destination: list[Any], descriptor: TensorFeatureDescriptor) -> None:
         if descriptor.tensor_kind is TensorKind.STRING:
@@ -147,7 +121,7 @@ class BuffersOutput:
                 f"The output {descriptor.name} has elements of {dtype}, but buffers of another type are bound to it.",
                 hint="Bind an array of that type, or buffers of bytes, such as bytearray.",
             )
-        self._destination = destination
+        self.name, self.value = descriptor.name, destination
         self._descriptor = descriptor
         # An empty memoryview cannot be cast, and receives nothing.
         views = [memoryview(buffer) for buffer in destination]
@@ -173,17 +147,17 @@ class BuffersOutput:
             if size:  # the view of an empty part is read-only
                 part[:] = data[start : start + size]
             start += size
-        for buffer in self._destination:
+        for buffer in self.value:
             if isinstance(buffer, Buffer):
                 buffer.length = buffer.capacity
-        return self._destination
+        return self.value
 
     def invalidate(self) -> None:
         """Sets all bits, which makes floats NaN; the `length` of WinRT buffers becomes 0."""
         for part in self._parts:
             if part.nbytes:  # an empty part may be the empty view, which cannot be written
                 part[:] = b"\xff" * part.nbytes
-        for buffer in self._destination:
+        for buffer in self.value:
             if isinstance(buffer, Buffer):
                 buffer.length = 0
 
@@ -193,20 +167,30 @@ class TensorOutput:
 
     Args:
         name: the output's.
-        destination: the bound object.
+        value: the bound object.
         tensor: it, or a tensor over its memory.
-        memory: where the output is written; None for a placeholder. Numbers that are cast and strings are copied to it.
+        array: where the output is written; None for a placeholder.
+        memory: `array` if the engine writes it; None if the output is copied there: strings, and numbers that are cast.
     """
 
     def __init__(
-        self, name: str, destination: object, tensor: Tensor, memory: Array | DeviceArray | None = None
+        self,
+        name: str,
+        value: object,
+        tensor: Tensor,
+        array: Array | DeviceArray | None = None,
+        memory: Memory = None,
     ) -> None:
-        self._name = name
-        self._destination = destination
+        self.name, self.value, self.memory = name, value, memory
         self._storage = private_state(tensor)
         self._shape = self._storage.shape
-        self._memory = memory
-        self.targets: Sequence[object] = (destination, memory if isinstance(memory, np.ndarray) else None)
+        self._array = array
+        self.targets: Sequence[object] = (value, array if isinstance(array, np.ndarray) else None)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the bound tensor has other memory than at the bind."""
+        return self._array is not None and self._storage.has_other_memory(self._array)
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Returns the bound object."""
@@ -214,21 +198,21 @@ class TensorOutput:
         if isinstance(value, (np.ndarray, DeviceArray)):  # else the engine wrote into the memory
             self._take(value)
         self._storage.is_invalid = False
-        return self._destination
+        return self.value
 
     def _take(self, value: Array | DeviceArray) -> None:
         shape = value.shape if self._shape is None else self._shape
         is_fitting = len(shape) == len(value.shape)
         if not is_fitting or any(size not in (-1, actual) for size, actual in zip(shape, value.shape, strict=True)):
-            raise make_output_shape_error(self._name, shape, value.shape)
+            raise make_output_shape_error(self.name, shape, value.shape)
         dtype = self._storage.owner.dtype
         if value.dtype != dtype and (value.dtype, dtype) != (np.float16, np.float32):  # a float16 picture is cast
             raise EvaluationError(
-                f"The output {self._name} has {value.dtype} elements, but memory of {dtype} is bound to it.",
+                f"The output {self.name} has {value.dtype} elements, but memory of {dtype} is bound to it.",
                 hint=f"Bind an array or a tensor of {value.dtype}.",
             )
-        if isinstance(self._memory, np.ndarray) and isinstance(value, np.ndarray):
-            np.copyto(self._memory, value)
+        if isinstance(self._array, np.ndarray) and isinstance(value, np.ndarray):
+            np.copyto(self._array, value)
         elif isinstance(value, np.ndarray):
             self._storage.adopt(value.astype(dtype, copy=False))
         else:
@@ -237,17 +221,20 @@ class TensorOutput:
     @property
     def keeps_values(self) -> bool:
         """Whether nothing can show that the bound object is invalid: it is an array of booleans."""
-        return not isinstance(self._destination, Tensor) and self._memory is not None and self._memory.dtype == np.bool_
+        return not isinstance(self.value, Tensor) and self._array is not None and self._array.dtype == np.bool_
 
     def invalidate(self) -> None:
         """Marks a tensor as invalid; fills an array, which cannot be marked."""
         self._storage.is_invalid = True
-        if not isinstance(self._destination, Tensor) and self._memory is not None:
-            invalidate(self._memory)
+        if not isinstance(self.value, Tensor) and self._array is not None:
+            invalidate(self._array)
 
 
 class ImageOutput:
     """An output bound to pictures: the result is stretched to their sizes, and written in place."""
+
+    memory: Memory = None
+    is_stale = False
 
     def __init__(
         self, destination: object, pictures: ImageFeatureValue, contract: ImageContract, descriptor: FeatureDescriptor
@@ -258,7 +245,7 @@ class ImageOutput:
                 f"The model variable {descriptor.name} is an output, but the picture bound to it is read-only.",
                 hint="Bind a new VideoFrame, or a copy of the array.",
             )
-        self._destination = destination
+        self.name, self.value = descriptor.name, destination
         self._contract = contract
         self._descriptor = descriptor
         self._buffers = BufferCache()
@@ -277,7 +264,7 @@ class ImageOutput:
         for tensor, bitmap in zip(array, self._bitmaps, strict=True):
             bitmap.is_valid = True
             detensorize(tensor, self._contract, bitmap, self._buffers)
-        return self._destination
+        return self.value
 
     def invalidate(self) -> None:
         """Makes reading the pictures an error until a run succeeds."""
@@ -285,57 +272,49 @@ class ImageOutput:
             bitmap.is_valid = False
 
 
-class ResolvedOutput(NamedTuple):
-    """What a caller's value is for an output: who receives the output, and where the engine writes it.
-
-    Attributes:
-        slot: receives the output.
-        memory: the host's or the device's, or `StaysOnDevice`; None if the engine allocates it.
-    """
-
-    slot: OutputSlot
-    memory: Array | DeviceArray | StaysOnDevice | None = None
-
-
-def resolve_output(
+def prepare_output(
     destination: object, descriptor: FeatureDescriptor, properties: BindProperties, engine: Engine
-) -> ResolvedOutput:
-    """Checks what a caller binds to an output.
+) -> OutputSlot:
+    """Checks what a caller binds to an output, and returns the slot that receives the output.
 
     Raises:
         NotSupportedError: memory on the device for float16 numbers that are computed in float32.
-        WinMLError: as `resolve` does, and if the object cannot be written in place.
+        WinMLError: as `prepare` does, and if the object cannot be written in place.
     """
     slot = make_container_slot(destination, descriptor) or make_text_slot(destination, descriptor)
     if slot is not None:
         properties.refuse_picture_properties(descriptor.name, destination)
-        return ResolvedOutput(slot)
-    value = resolve(destination, descriptor, properties)
-    if isinstance(value, PlannedPictures):
+        return slot
+    source, remaining = identify(destination, descriptor, properties)
+    if isinstance(source, ImageFeatureValue):
         properties.refuse_input_properties(descriptor.name)
+        if not is_pil_image(destination):
+            plan = PreprocessPlan(source.sizes, descriptor, remaining)
+            return ImageOutput(destination, source, plan.contract, descriptor)
     else:
         properties.refuse_picture_properties(descriptor.name, destination)
-    if isinstance(value, DeviceTensor):
-        require_location(value.array, descriptor, engine.location)
-        if value.array.dtype == np.float16 and engine.explanation.precision is Precision.FLOAT32:
-            raise NotSupportedError(
-                f"The output {descriptor.name} is computed in float32 and cannot be written to float16 memory on the "
-                "device.",
-                hint="Bind a tensor without memory, or make the session with another precision.",
-            )
-        return ResolvedOutput(TensorOutput(descriptor.name, destination, value.tensor, value.array), value.array)
-    if isinstance(value, HostTensor):
-        if value.tensor.is_placeholder:
-            check_shape(value.tensor, descriptor)
+    if isinstance(source, DeviceArray):
+        source = wrap_memory(source)
+    if isinstance(source, Tensor):
+        is_cast = needs_cast(source, descriptor)
+        check_tensor(source, descriptor, is_cast)
+        check_shape(source, descriptor)  # also that of a placeholder, which an input refuses anyway
+        device_array = private_state(source).device_array
+        if device_array is not None:
+            require_location(device_array, descriptor, engine.location)
+            if device_array.dtype == np.float16 and engine.explanation.precision is Precision.FLOAT32:
+                raise NotSupportedError(
+                    f"The output {descriptor.name} is computed in float32 and cannot be written to float16 memory on "
+                    "the device.",
+                    hint="Bind a tensor without memory, or make the session with another precision.",
+                )
+            return TensorOutput(descriptor.name, destination, source, device_array, device_array)
         if properties.stays_on_device and isinstance(destination, Tensor) and engine.location is not None:
-            check_tensor(value.tensor, descriptor)  # a device casts no tensor
-            return ResolvedOutput(TensorOutput(descriptor.name, destination, value.tensor), StaysOnDevice())
-        array = require_writable_array(destination, value.tensor)
-        slot = TensorOutput(descriptor.name, destination, value.tensor, array)
-        is_copied = value.is_cast or isinstance(value.tensor, TensorString) or is_untyped(descriptor)
-        return ResolvedOutput(slot, None if is_copied else array)
-    if isinstance(value, PlannedPictures) and not is_pil_image(destination):
-        return ResolvedOutput(ImageOutput(destination, value.value, value.plan.contract, descriptor))
+            check_tensor(source, descriptor)  # a device casts no tensor
+            return TensorOutput(descriptor.name, destination, source, memory=StaysOnDevice())
+        array = require_writable_array(destination, source)
+        is_copied = is_cast or isinstance(source, TensorString) or is_untyped(descriptor)
+        return TensorOutput(descriptor.name, destination, source, array, None if is_copied else array)
     actual = "a Pillow image" if is_pil_image(destination) else type_name(destination)
     raise InvalidBindingError(
         f"The model variable {descriptor.name} is an output, but {actual} cannot be written in place.",
@@ -411,20 +390,6 @@ def make_text_slot(destination: object, descriptor: FeatureDescriptor) -> Output
     return TensorOutput(descriptor.name, destination, tensor, require_writable_array(destination, tensor))
 
 
-def convert_to_python(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) -> Any:
-    """Converts a map to a dict, and a sequence to a list of dicts or tensors."""
-    if isinstance(value, dict) and (isinstance(descriptor, MapFeatureDescriptor) or is_untyped(descriptor)):
-        return MapOutput(value)
-    if isinstance(value, list) and (isinstance(descriptor, SequenceFeatureDescriptor) or is_untyped(descriptor)):
-        return ListOutput(
-            wrap_array(CLASSES_BY_DTYPE[element.dtype], element)
-            if isinstance(element, np.ndarray) and element.dtype in CLASSES_BY_DTYPE
-            else convert_to_python(element, getattr(descriptor, "element_descriptor", descriptor))
-            for element in value
-        )
-    raise make_output_error(descriptor, value)
-
-
 def require_writable_array(destination: Any, tensor: Tensor) -> Array | None:
     """The memory of an output tensor; None for a placeholder.
 
@@ -476,20 +441,3 @@ def require_no_overlap(slots: Mapping[str, OutputSlot]) -> None:
                 "other.",
                 hint="Bind a separate array to each output, or leave one unbound.",
             )
-
-
-def require_pictures(value: Array, contract: ImageContract, descriptor: FeatureDescriptor) -> None:
-    """Refuses an output that the model declares as a picture, but whose values are not."""
-    if value.ndim != 4 or value.shape[contract.axes()[0]] != contract.channels or 0 in value.shape:
-        raise make_output_error(descriptor, value)
-
-
-def make_output_error(descriptor: FeatureDescriptor, value: object, dtype: DType | None = None) -> EvaluationError:
-    """The error for an output that is not what the model declares: of another dtype, or else of another kind."""
-    actual = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type_name(value)
-    return EvaluationError(
-        f"The engine produced an unexpected evaluation output for unbound output variable {descriptor.name}: "
-        f"expected {dtype or descriptor.expects()}, got {actual}.",
-        hint="Correct the types that the model declares, or what a function in its place returns.",
-        hresult=E_UNEXPECTED,
-    )

@@ -1,33 +1,45 @@
-"""LearningModelSession: a model, compiled for a device."""
+"""LearningModelSession, a model compiled for a device, and LearningModelBinding, the values that it evaluates."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
-from typing import TYPE_CHECKING, NoReturn
+from functools import cache
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ...enums import LearningModelDeviceKind, Precision
-from ...errors import IllegalCallError, InvalidArgumentError, InvalidBindingError, InvalidDeviceError
+from ...errors import (
+    IllegalCallError,
+    InvalidArgumentError,
+    InvalidBindingError,
+    InvalidDeviceError,
+    NotBoundError,
+)
 from ..base.arguments import require_positive_seconds, require_type
 from ..base.async_operation import AsyncOperation
 from ..base.atomic_files import require_folder, translate_write_errors, write_atomically
-from ..base.cancellation import Stop
-from ..base.collections import PropertySet
+from ..base.cancellation import Stop, hold
+from ..base.collections import MapView, PropertySet
+from ..base.machine import count_usable_cores
 from ..base.messages import type_name
 from ..base.winrt_object import Closeable, Object, private_state
+from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.containers import as_tensor
 from ..features.tensor import Tensor, wrap_device_array
 from ..features.tensor_classes import TensorString
+from ..imaging.picture_placement import PicturePlacement
 from ..model.model import LearningModel
 from ..runtime.device import LearningModelDevice
 from ..runtime.engine import Explanation, PlacedNode
-from .binding import BindingState, LearningModelBinding, bind_checked, bind_features, check_features
 from .compile import compile_model, require_known_dimensions
 from .options import LearningModelSessionOptions, make_engine_options
-from .result import LearningModelEvaluationResult, ModelFacts
+from .result import LearningModelEvaluationResult
+from .state import BindingState
 
 if TYPE_CHECKING:
+    from ..features.prepare import BindableValue
     from ..imaging.contract import ImageContract
     from .stream import EvaluationStream
 
@@ -85,8 +97,6 @@ class LearningModelSession(Closeable, Object):
         require_type(options, LearningModelSessionOptions | None, "Make them: options = LearningModelSessionOptions().")
         self._model = model
         self._device = LearningModelDevice() if device is None else device
-        self._properties = PropertySet()
-        self._facts = ModelFacts(model.labels, model.metadata)
         self._options = copy(options)  # for sessions on other devices; the caller may change the original
         content = private_state(model)
         if options is not None and not content.is_silent:
@@ -141,7 +151,7 @@ class LearningModelSession(Closeable, Object):
         """Free-form properties. Only the presence of `EnableDebugOutput` has an effect: each evaluation then logs its
         inputs and outputs to the logger `winml_py`, at level DEBUG.
         """
-        return self._properties
+        return self._private_state.properties
 
     def get_intra_op_num_threads(self) -> int:
         """Threads that work together on one operator."""
@@ -256,7 +266,7 @@ class LearningModelSession(Closeable, Object):
             EngineLostError: the engine process of an isolated session has ended; the session is unusable.
         """
         _require_correlation_id(correlation_id)
-        return self._run_limited(self._require_own_binding(binding), correlation_id, timeout)
+        return self._evaluate(self._require_own_binding(binding), correlation_id, timeout)
 
     def evaluate_async(
         self, binding: LearningModelBinding, correlation_id: str = "", /
@@ -272,7 +282,7 @@ class LearningModelSession(Closeable, Object):
         _require_correlation_id(correlation_id)
         binding_state = self._require_own_binding(binding)
         self._private_state.require_open()
-        return AsyncOperation(lambda stop: self._run(binding_state, correlation_id, stop))
+        return AsyncOperation(lambda stop: binding_state.evaluate(correlation_id, stop))
 
     def evaluate_features(
         self, features: Mapping[str, object], correlation_id: str = "", /, *, timeout: float | None = None
@@ -295,7 +305,12 @@ class LearningModelSession(Closeable, Object):
         """
         _require_correlation_id(correlation_id)
         self._require_mapping(features)
-        return self._run_limited(bind_features(self._private_state, features), correlation_id, timeout)
+        binding_state = BindingState(self._private_state)
+        for name, value in features.items():
+            binding_state.bind(name, value)
+        if len(binding_state.values) < len(features):
+            self._private_state.require_distinct(features)
+        return self._evaluate(binding_state, correlation_id, timeout)
 
     def evaluate_features_async(
         self, features: Mapping[str, object], correlation_id: str = "", /
@@ -321,10 +336,20 @@ class LearningModelSession(Closeable, Object):
         """
         _require_correlation_id(correlation_id)
         self._require_mapping(features)
-        checked = check_features(self._private_state, features)
-        return AsyncOperation(
-            lambda stop: self._run(bind_checked(self._private_state, checked, stop), correlation_id, stop)
-        )
+        binding_state, session_state = BindingState(self._private_state), self._private_state
+        session_state.require_distinct(features)
+        prepared = [binding_state.prepare(name, value) for name, value in features.items()]
+
+        def run(stop: Stop) -> LearningModelEvaluationResult:
+            # At most as many threads decode at once as there are cores: more would decode no faster, hold a picture
+            # each, and delay an event loop.
+            with hold(_get_core_slots(os.getpid()), stop):
+                for value in prepared:
+                    stop.require_not_requested()
+                    binding_state.put(value)
+            return binding_state.evaluate(correlation_id, stop)
+
+        return AsyncOperation(run)
 
     def evaluate_many(
         self,
@@ -336,7 +361,6 @@ class LearningModelSession(Closeable, Object):
         contract: ImageContract | None = None,
         fast_decode: bool = False,
         progress: Callable[[int, int | None], object] | None = None,
-        devices: Sequence[LearningModelDevice] | None = None,
         copy: bool = True,
     ) -> EvaluationStream:
         """Evaluates a stream of inputs on several threads: decoding, tensorizing and running overlap.
@@ -357,9 +381,6 @@ class LearningModelSession(Closeable, Object):
             fast_decode: as for `ImageFeatureValue.load`; pictures of a batch are decoded whole.
             progress: called with the number of results, and the total or None if it is unknown; in order, by the thread
                 that takes the results.
-            devices: where to run; this session serves its own device, and the stream makes, and at its end closes,
-                sessions for the others. The CPU tensorizes, and any free device evaluates. The items of a lost device
-                go to the others.
             copy: whether to copy arrays, tensors and pictures before taking the next item, which `inputs` may read into
                 the same memory (`camera.read(frame)`, `readinto`). Pass False if each item has separate memory. Paths,
                 bytes, a `VideoReader`'s frames, and the items of a list or tuple are never copied; nor are arrays that
@@ -369,14 +390,13 @@ class LearningModelSession(Closeable, Object):
             An iterator of results in the order of the inputs, for `for` and for `async for`; each has its `source` and
             `index`. An item that fails yields a result whose `succeeded` is False and whose `error` says why; the
             others go on. An error that `inputs` raises comes after the results of the items before it. Closing the
-            session ends the iteration with `ClosedError`, the loss of all devices with `DeviceLostError`.
+            session ends the iteration with `ClosedError`, the loss of its device with `DeviceLostError`.
 
         Raises:
             ClosedError: the session has been closed.
             InvalidArgumentError: an array instead of a list, a number below 1, a batch although the model takes none, a
-                contract that fits no input, no device, a repeated device, or a single folder or pattern without files.
+                contract that fits no input, or a single folder or pattern without files.
             PictureError: a single video that cannot be opened.
-            WinMLError: a session on one of the devices cannot be made.
 
         Example:
             >>> from winml_py import LearningModel, LearningModelSession
@@ -386,19 +406,17 @@ class LearningModelSession(Closeable, Object):
             0 samples/pictures/seven.png True
             1 missing.png False
         """
-        from .stream import open_stream
+        from .stream import EvaluationStream
 
         self._private_state.require_open()
-        return open_stream(
+        return EvaluationStream(
+            self._private_state,
             inputs,
-            self,
-            lambda device: LearningModelSession(self._model, device, self._options),
             concurrency=concurrency,
             batch=batch,
             contract=contract,
             fast_decode=fast_decode,
             progress=progress,
-            devices=devices,
             copy=copy,
         )
 
@@ -438,43 +456,117 @@ class LearningModelSession(Closeable, Object):
             )
 
     def _require_own_binding(self, binding: LearningModelBinding) -> BindingState:
-        binding_state = getattr(binding, "_private_state", None)
-        if not isinstance(binding_state, BindingState) or binding_state.session_state is not self._private_state:
-            is_binding = isinstance(binding_state, BindingState)
-            actual = "one of another session" if is_binding else type_name(binding)
-            hint = "Evaluate it with its own session, or make another: LearningModelBinding(session)."
-            if not is_binding:
-                hint = "Make one: LearningModelBinding(session). For a dict, call session.evaluate_features(dict)."
-            raise InvalidArgumentError(
-                f"Expected a LearningModelBinding that was made for this session, got {actual}.", hint=hint
-            )
-        return binding_state
+        if isinstance(binding, LearningModelBinding) and binding._session is self:
+            return binding._private_state
+        actual, hint = type_name(binding), "LearningModelBinding(session). For a dict, call evaluate_features(dict)."
+        if isinstance(binding, LearningModelBinding):
+            actual, hint = "one of another session", "LearningModelBinding(session); or evaluate it with its session."
+        raise InvalidArgumentError(
+            f"Expected a LearningModelBinding that was made for this session, got {actual}.", hint=f"Make one: {hint}"
+        )
 
-    def _run_limited(
+    def _evaluate(
         self, binding_state: BindingState, correlation_id: str, timeout: float | None
     ) -> LearningModelEvaluationResult:
         if timeout is None:
-            return self._run(binding_state, correlation_id, None)
+            return binding_state.evaluate(correlation_id)
         stop = Stop(require_positive_seconds(timeout, "The timeout"))
         with stop.apply_time_limit():
-            return self._run(binding_state, correlation_id, stop)
-
-    def _run(
-        self, binding_state: BindingState, correlation_id: str, stop: Stop | None
-    ) -> LearningModelEvaluationResult:
-        outputs, placements = binding_state.run(stop)
-        if "EnableDebugOutput" in self._properties:
-            from ..base.messages import logger
-
-            logger.debug("evaluated %s %r: %r gave %r", self, correlation_id, binding_state.values, outputs)
-        return LearningModelEvaluationResult(correlation_id, outputs, placements=placements, facts=self._facts)
+            return binding_state.evaluate(correlation_id, stop)
 
 
-def evaluate_until(
-    session: LearningModelSession, binding: LearningModelBinding, stop: Stop
-) -> LearningModelEvaluationResult:
-    """Evaluates in this thread, as `evaluate_async` does in another. For services; not part of the public class."""
-    return session._run(session._require_own_binding(binding), "", stop)  # noqa: SLF001 - a thread more costs 0.1 ms
+class LearningModelBinding(Object, MapView[Any]):
+    """The inputs and outputs of an evaluation: a map from feature names to what was bound.
+
+    Tensors of numbers are bound by reference: writing to one before the next `evaluate` changes the input. (`bind`
+    copies arrays that are not C-contiguous, such as transposed ones, and float32 arrays for a float16 feature that
+    takes pictures.)
+    `bind` turns pictures into numbers, in memory that the binding keeps and reuses, and copies strings.
+    One thread at a time evaluates a binding (others wait); use one binding per thread.
+
+    Args:
+        session: the session to bind for; the binding keeps it alive.
+
+    Raises:
+        ClosedError: the session has been closed.
+        InvalidArgumentError: not a LearningModelSession.
+
+    Example:
+        >>> import numpy as np
+        >>> from winml_py import LearningModel, LearningModelBinding, LearningModelSession, ImageFeatureValue
+        >>> session = LearningModelSession(LearningModel.load("models/digits.onnx"))
+        >>> binding = LearningModelBinding(session)
+        >>> binding.bind("image", ImageFeatureValue.load("samples/pictures/seven.png"))
+        >>> int(np.argmax(session.evaluate(binding).outputs["probabilities"]))
+        7
+    """
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, session: LearningModelSession, /) -> None:
+        hint = "Write LearningModelBinding(session), where session = LearningModelSession(model)."
+        require_type(session, LearningModelSession, hint)
+        session._private_state.require_open()
+        self._session = session
+        self._private_state = BindingState(session._private_state)
+
+    def bind(self, name: str, value: BindableValue, properties: Mapping[str, object] | None = None, /) -> None:
+        """Binds a value to an input or an output, in place of the value bound before.
+
+        Args:
+            name: the feature's name; case matters only if the model has names that differ in nothing else.
+            value: a tensor; a picture (`ImageFeatureValue`, `VideoFrame`, `SoftwareBitmap`, a Pillow image);
+                a numpy array or, in the host's memory, an array of another library with DLPack, such as torch; or a
+                number, for a feature of one element. An array must have the feature's dtype and shape; an image
+                feature also takes a uint8 array of pixels, whose channel order a property states.
+            properties: `BitmapBounds` (x, y, width, height: the part of the picture to use),
+                `BitmapPixelFormat` (the channel order of the model's tensor; for an array bound as a picture, the
+                array's), `PixelRange` (the values that the bytes become), `ImageSize` (height, width),
+                `ImageContract` (instead of the model's); for a tensor bound to an output of a GPU session,
+                `DisableTensorCpuSync` (True: its numbers stay on the GPU).
+
+        Raises:
+            InvalidBindingError: no such feature or property, or a value of the wrong kind or type.
+            SizeMismatchError: a value of the wrong shape.
+            ClosedError: the session has been closed.
+            IllegalCallError: the session was made in another process, from which this one was forked.
+        """
+        bind_properties = (
+            BindProperties.read(properties, self._private_state.session_state.is_silent)
+            if properties
+            else NO_PROPERTIES
+        )
+        self._private_state.bind(name, value, bind_properties)
+
+    bind_with_properties = bind  # pywinrt 3's name
+
+    def clear(self) -> None:
+        """Unbinds everything, and frees the tensors of pictures."""
+        self._private_state.clear()
+
+    @property
+    def placements(self) -> dict[str, tuple[PicturePlacement, ...]]:
+        """Where each bound picture lies in its input's tensor, by the names of inputs: one placement for each picture
+        of a batch. They map points, boxes and masks back to the picture.
+        """
+        return self._private_state.placements
+
+    def __getitem__(self, name: str) -> Any:
+        state = self._private_state
+        try:
+            return state.values[state.session_state.names[name]]
+        except KeyError:
+            names = ", ".join(state.values) or "nothing"
+            raise NotBoundError(f"Nothing is bound to {name!r}.", hint=f"Bound so far: {names}.") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict(self._private_state.values))
+
+    def __len__(self) -> int:
+        return len(self._private_state.values)
+
+    def __repr__(self) -> str:
+        return f"<LearningModelBinding {self._private_state.values!r}>"
 
 
 def _make_device_hint(device: object) -> str:
@@ -493,3 +585,8 @@ def _require_correlation_id(correlation_id: object) -> None:
         raise InvalidArgumentError(
             f"Expected a str as correlation id, got {correlation_id!r}.", hint="Pass a time limit by name: timeout=0.5."
         )
+
+
+@cache
+def _get_core_slots(process: int) -> threading.Semaphore:
+    return threading.Semaphore(count_usable_cores())  # one for each process: a forked one starts anew

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import csv
-import io
 import math
 import os
 import re
-import zipfile
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import suppress
 from glob import glob, has_magic
@@ -21,9 +19,9 @@ from ...enums import TensorKind
 from ...errors import InvalidArgumentError, WinMLError
 from ..base.arguments import is_address, refuse_address, suggest_path
 from ..base.arrays import Array, DType, can_export_dlpack
-from ..base.messages import require_no_pointer, type_name
+from ..base.messages import type_name
 from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
-from ..features.pictures import ImageFeatureValue, is_picture_file
+from ..features.files import is_file, read_file, require_file
 from ..features.tensor import Tensor
 from ..features.tensor_classes import TENSOR_CLASSES
 from ..imaging.codecs import list_endings
@@ -210,61 +208,25 @@ def sort_naturally(names: Iterable[str]) -> list[str]:
     return sorted(names, key=key)
 
 
-# Values for a model's inputs from files: pictures, arrays, tables of numbers.
+# Tables of numbers in text files.
 
 
 def read_value(feature: FeatureDescriptor, source: object, fast_decode: bool = False) -> Any:
-    """The value for a feature: from a .npy or .csv file, or from a picture's file or bytes; else the source itself.
+    """The value for a feature: from a table (.csv), or a file as `bind` takes it; else the source itself.
 
     Raises:
         PictureError: it is not a picture, and the feature takes one.
         InvalidArgumentError: a file holds no array, or not as many numbers as the feature takes.
     """
-    path = os.fspath(source) if isinstance(source, (str, os.PathLike)) else ""
-    if path.lower().endswith((".npy", ".csv")):
+    if isinstance(source, (str, os.PathLike)) and os.fsdecode(source).lower().endswith(".csv"):
+        path = os.fsdecode(source)
         refuse_address(path)
         if not os.path.exists(path):
             raise InvalidArgumentError(f"{path}: There is no such file.", hint=suggest_path(path))
-        if path.lower().endswith(".csv"):
-            return _read_table(feature, path)
-        array = read_array(path)
-        return array if array.ndim else array.item()  # a Python number takes the feature's type
-    return ImageFeatureValue.load(source, fast_decode=fast_decode) if is_picture_file(source, feature) else source
-
-
-def read_item(feature: FeatureDescriptor, source: object, fast_decode: bool) -> Any:
-    """The value for a feature that takes no paths, unlike one of texts: as for `read_value`.
-
-    Raises:
-        InvalidArgumentError: the source is the path of something else.
-    """
-    value = read_value(feature, source, fast_decode)
-    takes_numbers = isinstance(feature, ShapedDescriptor) and feature.tensor_kind is not TensorKind.STRING
-    if takes_numbers and isinstance(value, (str, os.PathLike)):
-        path = os.fsdecode(value)
-        refuse_address(path)
-        takes = f"{feature.name} takes {feature.describe()}"
-        problem = takes if os.path.exists(path) else f"There is no such file or folder, and {takes}"
-        raise InvalidArgumentError(f"{path}: {problem}.", hint="Pass an array, or the path of a .npy or .csv file.")
-    return value
-
-
-def read_array(path: str) -> Array:
-    """The array in a .npy file; InvalidArgumentError where it does not hold exactly one."""
-    try:
-        with open(path, "rb") as file:  # given a path, numpy leaves the file open where it is an archive
-            seekable = file if file.seekable() else io.BytesIO(file.read())
-            require_no_pointer(seekable.read(64), path, "an array", InvalidArgumentError)
-            seekable.seek(0)
-            array = np.load(seekable, allow_pickle=False)
-            if isinstance(array, np.ndarray):
-                return array
-        raise ValueError("it is an archive of several")
-    except InvalidArgumentError:
-        raise
-    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
-        # NumPy's message varies between versions, and advises trusting the file.
-        raise InvalidArgumentError(f"{path}: It holds no array.", hint="Write one with numpy.save.") from error
+        return _read_table(feature, path)
+    if not is_file(source, feature):
+        return source
+    return read_file(require_file(source, feature), fast_decode=fast_decode)
 
 
 _HOW_TO_WRITE = "Separate numbers by commas, with a point for decimals (1.5,2). A row of a table is an item; no header."

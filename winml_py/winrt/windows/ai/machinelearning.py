@@ -32,9 +32,9 @@ from ....core.model.model import LearningModel as _LearningModel
 from ....core.runtime.custom.operator import ModelOperators
 from ....core.runtime.custom.operator import Operators as _Operators
 from ....core.runtime.device import LearningModelDevice as LearningModelDevice
-from ....core.session.binding import LearningModelBinding as LearningModelBinding
 from ....core.session.options import LearningModelSessionOptions as LearningModelSessionOptions
 from ....core.session.result import LearningModelEvaluationResult as LearningModelEvaluationResult
+from ....core.session.session import LearningModelBinding as LearningModelBinding
 from ....core.session.session import LearningModelSession as LearningModelSession
 from ....enums import LearningModelDeviceKind as LearningModelDeviceKind
 from ....enums import LearningModelFeatureKind as LearningModelFeatureKind

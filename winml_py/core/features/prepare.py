@@ -1,20 +1,20 @@
-"""resolve: determines what a caller binds to an input, and whether that is the file of a picture.
-
-Windows ML's kinds of values (`FeatureValues.h`) and Python's become one of five classes. Later code dispatches on the
-class alone.
-"""
+"""prepare: checks a caller's value for an input. It decodes no picture, and owns no memory."""
 
 from __future__ import annotations
 
 import math
+import os
+import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from functools import cache
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 
 from ...enums import BitmapPixelFormat, TensorKind
 from ...errors import InvalidArgumentError, InvalidBindingError, SizeMismatchError, WinMLError
 from ..base.arrays import (
+    Array,
     DeviceArray,
     DType,
     MemoryLocation,
@@ -34,7 +34,7 @@ from .advice import (
     make_value_hint,
     takes_picture,
 )
-from .bind_properties import BindProperties
+from .bind_properties import NO_PROPERTIES, BindProperties
 from .containers import MapOrSequence, as_tensor, convert_for_engine, format_container, is_element
 from .descriptors import (
     FeatureDescriptor,
@@ -46,6 +46,7 @@ from .descriptors import (
     is_untyped,
     make_mismatch_error,
 )
+from .files import is_file, read_file, require_file
 from .pictures import ImageFeatureValue, PreprocessPlan
 from .tensor import Tensor, wrap_array, wrap_device_array
 from .tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES, needs_cast
@@ -66,110 +67,161 @@ if TYPE_CHECKING:
         def __cuda_array_interface__(self) -> Any: ...
 
     Picture = ImageFeatureValue | VideoFrame | SoftwareBitmap | Image
-    BindableValue = Tensor | Picture | DLPackArray | CudaArray | Buffer | np.generic | MapOrSequence | float | str
+    File = str | os.PathLike[str] | BinaryIO
+    BindableValue = Tensor | Picture | DLPackArray | CudaArray | Buffer | np.generic | MapOrSequence | float | File
     """What a caller can bind. Mappings of names to values use `object`: mypy infers that for a dict of mixed values."""
 
-FeatureValue = Tensor | ImageFeatureValue | MapOrSequence
-"""The intermediate form of a bound value."""
 
-
-class HostTensor(NamedTuple):
-    """A tensor in the host's memory, or a placeholder without memory.
+class Prepared(NamedTuple):
+    """A caller's value for an input, checked. It owns no memory, and no picture has been decoded for it.
 
     Attributes:
-        tensor: one that fits the feature.
-        is_cast: whether it is float32 and the feature float16: its numbers are cast when they are copied.
+        feature: the input's descriptor.
+        value: what the caller passed.
+        source: an array that fits as it is; a `Tensor`; pictures; pixels in a CUDA device's memory (height x width, or
+            height x width x channels); or a map or a sequence as the engine takes it. If it is deferred: a path, the
+            bytes of a file, or Pillow images.
+        properties: those of the bind that are not used up.
+        plan: how pictures become the input's tensor; None for other values.
+        pixel_format: of pixels on a device.
+        is_deferred: whether `source` must be opened before it can be checked, by `open_deferred`.
     """
 
-    tensor: Tensor
-    is_cast: bool = False
+    feature: FeatureDescriptor
+    value: object
+    source: Any
+    properties: BindProperties = NO_PROPERTIES
+    plan: PreprocessPlan | None = None
+    pixel_format: BitmapPixelFormat | None = None
+    is_deferred: bool = False
 
 
-class DeviceTensor(NamedTuple):
-    """A tensor in a device's memory: ours, or an array of another library on a CUDA device."""
-
-    tensor: Tensor
-    array: DeviceArray
-
-
-class PlannedPictures(NamedTuple):
-    """Pictures, and how they become the feature's tensor."""
-
-    value: ImageFeatureValue
-    plan: PreprocessPlan
-
-
-class DevicePixels(NamedTuple):
-    """The bytes of one picture in a CUDA device's memory: height x width, or height x width x channels."""
-
-    array: DeviceArray
-    pixel_format: BitmapPixelFormat
-    plan: PreprocessPlan
-
-
-class Container(NamedTuple):
-    """A map or a sequence, as the engine takes it."""
-
-    converted: dict[Any, Any] | list[Any]
-
-
-ResolvedValue = HostTensor | DeviceTensor | PlannedPictures | DevicePixels | Container
-
-
-def resolve(
-    value: object, descriptor: FeatureDescriptor, properties: BindProperties, previous: PreprocessPlan | None = None
-) -> ResolvedValue:
-    """Determines what a caller's value is, and checks it against the feature it is bound to.
+def prepare(
+    value: object,
+    feature: FeatureDescriptor,
+    properties: BindProperties = NO_PROPERTIES,
+    *,
+    location: MemoryLocation | None = None,
+    plan: PreprocessPlan | None = None,
+    files: bool = False,
+) -> Prepared:
+    """Checks a caller's value for an input. Every way to pass one calls this.
 
     Args:
-        value: what the caller binds.
-        descriptor: the feature.
+        value: what the caller passes.
+        feature: the input.
         properties: those of the bind.
-        previous: the plan of the pictures bound before; it is reused if it fits.
+        location: the memory of the session's device; None for the host's.
+        plan: that of the pictures bound before; it is reused if it fits.
+        files: whether the value may be a file: a path, its bytes, or an open file. Only for values of the program.
 
     Raises:
-        InvalidBindingError: a value that does not fit, or pixels without a stated channel order.
+        InvalidBindingError: a value that does not fit or has no data, pixels without a stated channel order, memory of
+            another device, or properties of pictures for numbers.
         SizeMismatchError: a tensor of another shape, or pictures for a tensor that holds none.
-        InvalidArgumentError: a list that does not fill the descriptor's shape, or a masked array.
+        InvalidArgumentError: a list that does not fill the feature's shape, a masked array, or a path that is no file
+            of numbers.
+        IllegalCallError: a tensor that a failed evaluation was to write.
     """
-    feature_value, properties = _convert_to_feature_value(value, descriptor, properties)
-    if isinstance(feature_value, ImageFeatureValue):
-        if previous is not None and previous.is_for(feature_value.sizes, descriptor, properties):
-            return PlannedPictures(feature_value, previous)
-        return PlannedPictures(feature_value, PreprocessPlan(feature_value.sizes, descriptor, properties))
-    if isinstance(feature_value, DeviceArray):
-        return _resolve_cuda(feature_value, descriptor, properties)
-    if not isinstance(feature_value, Tensor):
-        converted = convert_for_engine(feature_value, descriptor)
+    if type(value) is np.ndarray and properties is NO_PROPERTIES and _fits_as_it_is(value, feature):
+        return Prepared(feature, value, value)  # as nearly always
+    if files and is_file(value, feature):
+        return Prepared(feature, value, require_file(value, feature), properties, is_deferred=True)
+    first = value[0] if isinstance(value, (list, tuple)) and value else value
+    if isinstance(feature, ShapedDescriptor) and is_pil_image(first):  # Pillow may not have decoded it
+        return Prepared(feature, value, value, properties, is_deferred=True)
+    source, remaining = identify(value, feature, properties)
+    if isinstance(source, ImageFeatureValue):
+        if plan is None or not plan.is_for(source.sizes, feature, remaining):
+            plan = PreprocessPlan(source.sizes, feature, remaining)
+        assert plan.placements  # computed now, so that their errors are raised here
+        return Prepared(feature, value, source, remaining, plan)
+    if isinstance(source, DeviceArray):
+        require_location(source, feature, location)
+        if source.dtype == np.uint8 and len(source.shape) in (2, 3) and takes_picture(feature):
+            pixel_format = _find_pixel_format(source.shape, feature, remaining)
+            height, width = source.shape[:2]
+            plan = PreprocessPlan([(width, height)], feature, remaining._replace(pixel_format=None))
+            assert plan.placements
+            return Prepared(feature, value, source, remaining, plan, pixel_format)
+        source = wrap_memory(source)
+    properties.refuse_picture_properties(feature.name, value)
+    if not isinstance(source, Tensor):
+        converted = convert_for_engine(source, feature)
         if converted is None:
-            hint = make_value_hint(feature_value, descriptor)
-            raise make_mismatch_error(InvalidBindingError, descriptor, format_container(feature_value), hint)
-        return Container(converted)
-    is_cast = needs_cast(feature_value, descriptor)
-    check_tensor(feature_value, descriptor, is_cast)
-    if is_cast:
-        return HostTensor(feature_value, is_cast)
-    device_array = private_state(feature_value).device_array
-    return HostTensor(feature_value) if device_array is None else DeviceTensor(feature_value, device_array)
+            raise _make_container_error(source, feature)
+        return Prepared(feature, value, converted)
+    check_tensor(source, feature, needs_cast(source, feature))
+    storage = private_state(source)
+    if source.is_placeholder:
+        hint = "Give the tensor data: create_from_array, from_numpy"
+        hint += ", or write to its to_numpy()." if storage.shape else "."
+        raise InvalidBindingError(
+            f"The model variable {feature.name} is an input, but has no associated resources to bind.", hint=hint
+        )
+    if storage.device_array is not None:
+        storage.require_valid()
+        require_location(storage.device_array, feature, location)
+    return Prepared(feature, value, source)
 
 
-def _resolve_cuda(array: DeviceArray, descriptor: FeatureDescriptor, properties: BindProperties) -> ResolvedValue:
-    if array.dtype == np.uint8 and len(array.shape) in (2, 3) and takes_picture(descriptor):
-        pixel_format = _find_pixel_format(array.shape, descriptor, properties)
-        height, width = array.shape[:2]
-        plan = PreprocessPlan([(width, height)], descriptor, properties._replace(pixel_format=None))
-        return DevicePixels(array, pixel_format, plan)
+def open_deferred(prepared: Prepared) -> Any:
+    """Reads the file, or converts the Pillow images, of a value whose check was deferred."""
+    if isinstance(prepared.source, (str, os.PathLike, bytes, bytearray)):
+        return read_file(prepared.source)
+    # Pillow decodes an image on first access, and cannot do so in two threads at once, which may share an image.
+    with _get_pillow_lock(os.getpid()):
+        return identify(prepared.source, prepared.feature, prepared.properties)[0]
+
+
+@cache
+def _get_pillow_lock(process: int) -> threading.Lock:
+    return threading.Lock()  # one for each process: in a forked one, the parent's would never be released
+
+
+def _fits_as_it_is(array: Array, feature: FeatureDescriptor) -> bool:
+    """Whether an array goes to an input unchanged, as nearly all do. The others are checked."""
+    tensor_class = CLASSES_BY_DTYPE.get(array.dtype)
+    if tensor_class is None or not isinstance(feature, ShapedDescriptor):
+        return False
+    kind = tensor_class.tensor_kind
+    if kind != feature.tensor_kind or kind == TensorKind.STRING:
+        return False
+    flags, shape = array.flags, feature.shape
+    if not flags.c_contiguous or not flags.aligned:
+        return False
+    if isinstance(feature, TensorFeatureDescriptor):
+        if not feature.has_rank:
+            return False
+    elif len(shape) != 4:  # for an image, an array of another rank may be pixels
+        return False
+    if array.shape == shape:  # first, because most models have fixed sizes
+        return True
+    return array.ndim == len(shape) and all(
+        size in (-1, actual) for actual, size in zip(array.shape, shape, strict=True)
+    )
+
+
+def wrap_memory(array: DeviceArray) -> Tensor:
+    """A tensor over CUDA memory; InvalidBindingError where there is none for its element type."""
     if array.dtype not in CLASSES_BY_DTYPE:
         raise InvalidBindingError(f"There is no tensor class for {array.dtype}.", hint="Cast the array on the device.")
-    tensor = wrap_device_array(CLASSES_BY_DTYPE[array.dtype], array)
-    check_tensor(tensor, descriptor)
-    return DeviceTensor(tensor, array)
+    return wrap_device_array(CLASSES_BY_DTYPE[array.dtype], array)
 
 
-def _convert_to_feature_value(
+def _make_container_error(value: MapOrSequence, feature: FeatureDescriptor) -> WinMLError:
+    hint = make_value_hint(value, feature)
+    return make_mismatch_error(InvalidBindingError, feature, format_container(value), hint)
+
+
+def identify(
     value: Any, descriptor: FeatureDescriptor, properties: BindProperties
-) -> tuple[FeatureValue | DeviceArray, BindProperties]:
-    """The feature value, or CUDA memory, for what a caller binds; and the properties that remain for it."""
+) -> tuple[Tensor | ImageFeatureValue | DeviceArray | MapOrSequence, BindProperties]:
+    """What a caller's value is for a feature, by Windows ML's list and Python's; and the properties that remain for it.
+
+    Raises:
+        WinMLError: as `prepare` does; but nothing is compared with the feature's shape yet.
+    """
     if isinstance(value, np.ndarray):
         # Bytes for an image are pixels, unless they have its four dimensions. The pixel format then describes the
         # array, which does not state it, and is used up. A frame states its own format, so for a frame the property
@@ -185,7 +237,7 @@ def _convert_to_feature_value(
         if is_cuda_array(value):
             return as_device_array(value), properties
         if can_export_dlpack(value):
-            return _convert_to_feature_value(as_host_array(value), descriptor, properties)
+            return identify(as_host_array(value), descriptor, properties)
     # A scalar of numpy is a number, which takes the feature's type and shape as a number of Python does.
     is_number = isinstance(value, np.generic) and _takes_number(descriptor)
     is_object = isinstance(value, np.ndarray) and value.dtype.kind == "O" and not _takes_objects(descriptor)
@@ -224,9 +276,13 @@ def _find_pixel_format(
 def as_picture(value: object) -> ImageFeatureValue | None:
     """The value as pictures, or None where it is not a picture."""
     if isinstance(value, (list, tuple)) and value:
-        frames = [_convert_to_frame(element) for element in value]
-        pictures = [frame for frame in frames if frame is not None]
-        return ImageFeatureValue(pictures) if len(pictures) == len(value) else None
+        frames = list[VideoFrame]()
+        for element in value:
+            frame = _convert_to_frame(element)
+            if frame is None:
+                return None
+            frames.append(frame)
+        return ImageFeatureValue(frames)
     if isinstance(value, ImageFeatureValue):
         return value
     frame = _convert_to_frame(value)

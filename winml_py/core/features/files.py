@@ -1,0 +1,103 @@
+"""Values from files: pictures, and arrays that NumPy saved. Only a program's own values are read from files."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ...enums import TensorKind
+from ...errors import InvalidArgumentError
+from ..base.arguments import is_stream, read_bytes, refuse_address, suggest_path
+from ..base.arrays import Array
+from ..base.messages import require_no_pointer
+from .descriptors import FeatureDescriptor, ShapedDescriptor
+from .pictures import ImageFeatureValue
+from .tensor import Tensor
+
+NPY = b"\x93NUMPY"
+"""The first bytes of a .npy file."""
+
+
+def is_file(value: object, feature: FeatureDescriptor) -> bool:
+    """Whether a value for a tensor of numbers is a file: a path, an open one, or the bytes of a picture or an array."""
+    if not isinstance(feature, ShapedDescriptor) or feature.tensor_kind == TensorKind.STRING:
+        return False
+    if isinstance(value, (np.ndarray, Tensor, Mapping)):
+        return False
+    if isinstance(value, (bytes, bytearray)):
+        return len(feature.shape) == 4 or value.startswith(NPY)
+    return isinstance(value, (str, os.PathLike)) or is_stream(value)
+
+
+def require_file(value: Any, feature: FeatureDescriptor) -> str | os.PathLike[str] | bytes | bytearray:
+    """The path, or the bytes, of such a file; an open file is read now, while the program keeps it open.
+
+    Raises:
+        InvalidArgumentError: the feature takes no pictures, and it is no path of an array; or the file cannot be read.
+    """
+    if is_stream(value):
+        return read_bytes(value, "The open file", InvalidArgumentError)
+    assert isinstance(feature, ShapedDescriptor)
+    assert isinstance(value, (str, os.PathLike, bytes, bytearray))
+    if not isinstance(value, (bytes, bytearray)) and len(feature.shape) != 4 and not is_npy(value):
+        path = os.fsdecode(value)
+        refuse_address(path)
+        takes = f"{feature.name} takes {feature.describe()}"
+        problem = takes if os.path.exists(path) else f"There is no such file or folder, and {takes}"
+        raise InvalidArgumentError(f"{path}: {problem}.", hint="Pass an array, or the path of a .npy file.")
+    return value
+
+
+def is_npy(source: str | os.PathLike[str] | bytes | bytearray) -> bool:
+    """Whether a path or bytes are those of an array that NumPy saved."""
+    if isinstance(source, (bytes, bytearray)):
+        return source.startswith(NPY)
+    return os.fsdecode(source).lower().endswith(".npy")
+
+
+def read_file(
+    source: str | os.PathLike[str] | bytes | bytearray, *, fast_decode: bool = False
+) -> ImageFeatureValue | Array | float:
+    """The picture or the array in a file, or in its bytes; a number where a .npy file holds a single one.
+
+    Args:
+        source: the path, or the bytes.
+        fast_decode: as for `ImageFeatureValue.load`.
+
+    Raises:
+        PictureError: it is not a picture.
+        InvalidArgumentError: a .npy file that holds no array.
+    """
+    if not is_npy(source):
+        return ImageFeatureValue.load(source, fast_decode=fast_decode)
+    array = read_array(source)
+    return array if array.ndim else array.item()  # a Python number takes the feature's type
+
+
+def read_array(source: str | os.PathLike[str] | bytes | bytearray) -> Array:
+    """The array in a .npy file, or in its bytes; InvalidArgumentError where it does not hold exactly one."""
+    name = "The bytes" if isinstance(source, (bytes, bytearray)) else os.fsdecode(source)
+    if not isinstance(source, (bytes, bytearray)):
+        refuse_address(source)
+        if not os.path.exists(source):
+            raise InvalidArgumentError(f"{name}: There is no such file.", hint=suggest_path(source))
+    try:
+        with io.BytesIO(source) if isinstance(source, (bytes, bytearray)) else open(source, "rb") as file:
+            # Given a path, numpy leaves the file open where it is an archive.
+            seekable = file if file.seekable() else io.BytesIO(file.read())
+            require_no_pointer(seekable.read(64), name, "an array", InvalidArgumentError)
+            seekable.seek(0)
+            array = np.load(seekable, allow_pickle=False)
+            if isinstance(array, np.ndarray):
+                return array
+        raise ValueError("it is an archive of several")
+    except InvalidArgumentError:
+        raise
+    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
+        # NumPy's message varies between versions, and advises trusting the file.
+        raise InvalidArgumentError(f"{name}: It holds no array.", hint="Write one with numpy.save.") from error
