@@ -3,10 +3,13 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import weakref
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+import onnxruntime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -106,6 +109,20 @@ def all_cores() -> Iterator[None]:
     os.sched_setaffinity(0, ALL_CORES)
     yield
     os.sched_setaffinity(0, before)
+
+
+@pytest.fixture
+def natives(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[onnxruntime.InferenceSession]]:
+    """ONNX Runtime's own sessions that the test has made so far, in order; those that were freed are None."""
+    made: list[weakref.ref[onnxruntime.InferenceSession]] = []
+    original = onnxruntime.InferenceSession.__init__
+
+    def note(self: onnxruntime.InferenceSession, *arguments: Any, **options: Any) -> None:
+        original(self, *arguments, **options)
+        made.append(weakref.ref(self))
+
+    monkeypatch.setattr(onnxruntime.InferenceSession, "__init__", note)
+    return made
 
 
 @pytest.fixture

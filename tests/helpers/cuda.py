@@ -67,11 +67,12 @@ class _Compiler:
 
 class _Engine:
     location = CARD
-    explanation = Explanation(CUDA, Precision.FLOAT32, "a substitute")
 
     def __init__(self, fake: FakeCudaDevice, request: CompileRequest) -> None:
         self.fake, self.options = fake, EngineOptions(1)
         self.session = onnxruntime.InferenceSession(request.model, providers=["CPUExecutionProvider"])
+        is_half = any(end.type == "tensor(float16)" for end in self.session.get_inputs())
+        self.explanation = Explanation(CUDA, Precision.HALF if is_half else Precision.FLOAT32, "a substitute")
 
     def upload(self, array: np.ndarray[Any, Any]) -> DeviceArray:
         raise NotImplementedError

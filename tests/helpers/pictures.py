@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from winml_py import BitmapPixelFormat, SoftwareBitmap, VideoFrame
+from winml_py import BitmapPixelFormat, ImageKernel, SoftwareBitmap, VideoFrame
+
+PILLOW_FILTERS = {
+    ImageKernel.ANTIALIASED_LINEAR: Image.Resampling.BILINEAR,
+    ImageKernel.ANTIALIASED_CUBIC: Image.Resampling.BICUBIC,
+    ImageKernel.ANTIALIASED_LANCZOS: Image.Resampling.LANCZOS,
+    ImageKernel.ANTIALIASED_BOX: Image.Resampling.BOX,
+    ImageKernel.ANTIALIASED_HAMMING: Image.Resampling.HAMMING,
+}
+"""Pillow's filters behind the antialiased kernels."""
 
 
 def encode(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:

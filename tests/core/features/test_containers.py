@@ -26,7 +26,7 @@ from winml_py import (
     TensorString,
     VideoFrame,
 )
-from winml_py.core.base.buffers import Buffer
+from winml_py.winrt.windows.storage.streams import Buffer
 
 SCALAR = helper.make_tensor_type_proto(FLOAT, [])
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from helpers.cuda import OnCard
+from helpers.cuda import CUDA, OnCard
 from helpers.models import FLOAT, FLOAT16, INT64, STRING, data, tensor, unary
-from helpers.sessions import open_binding
+from helpers.providers import PROVIDERS, Runtime, make_device, runtime
+from helpers.sessions import open_binding, open_session
 from winml_py import (
     BitmapPixelFormat,
     ImageFeatureValue,
@@ -23,7 +24,8 @@ from winml_py import (
     TensorFloat,
     TensorInt64Bit,
 )
-from winml_py.core.base.arrays import DeviceArray, MemoryLocation
+
+__all__ = ["runtime"]  # a fixture
 
 PICTURES = unary(shape=("n", 3, 4, 6), denotation="IMAGE")
 
@@ -142,10 +144,11 @@ def test_an_exported_array_must_fit_as_any_other() -> None:
 
 def test_exported_pixels_are_a_picture() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (4, 6, 3), np.uint8)
-    bound, properties = open_binding(PICTURES), {"BitmapPixelFormat": BitmapPixelFormat.RGB8}
-    bound.bind("x", Exported(pixels), properties)
-    tensors = bound._private_state.bound.inputs["x"]
-    np.testing.assert_array_equal(tensors[0], pixels[..., ::-1].transpose(2, 0, 1))
+    bound, output = open_binding(PICTURES), np.zeros((1, 3, 4, 6), np.float32)
+    bound.bind("x", Exported(pixels), {"BitmapPixelFormat": BitmapPixelFormat.RGB8})
+    bound.bind("y", output)
+    evaluated(bound)
+    np.testing.assert_array_equal(output[0], pixels[..., ::-1].transpose(2, 0, 1))
 
 
 def test_sequences_hold_exported_arrays() -> None:
@@ -194,8 +197,17 @@ def test_an_array_on_a_card_says_how_it_comes_to_the_host() -> None:
         bound.bind("x", on_card)
     bound.bind("x", on_card.get())
     assert evaluated(bound).to_numpy().tolist() == [-1, -2, -3]
-    ours = DeviceArray(MemoryLocation("cuda"), (3,), np.dtype(np.float32), on_card.get, handle=object(), owner=on_card)
-    assert ours.host_copy == "tensor.to_numpy()"
+
+
+def test_a_tensor_on_a_card_says_how_it_comes_to_the_host(runtime: Runtime) -> None:
+    (provider,) = [provider for provider in PROVIDERS if provider.name == CUDA]
+    session = open_session(unary("Neg", [3]), make_device(provider))
+    bound, on_card = LearningModelBinding(session), TensorFloat.create()
+    bound.bind("x", np.float32([1, 2, 3]))
+    bound.bind("y", on_card, {"DisableTensorCpuSync": True})
+    session.evaluate(bound)
+    with pytest.raises(InvalidBindingError, match=r"Bind tensor\.to_numpy\(\), a copy"):
+        open_binding(unary("Neg", [3])).bind("x", on_card)
 
 
 class TestTorch:

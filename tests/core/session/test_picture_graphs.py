@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import numpy as np
-import onnx
-import onnxruntime
 import pytest
 
 from helpers.cuda import FakeCudaDevice
 from helpers.models import FLOAT, FLOAT16, unary
+from helpers.pictures import PILLOW_FILTERS
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,
@@ -26,13 +24,8 @@ from winml_py import (
     LearningModelSession,
     TensorLayout,
 )
-from winml_py.core.imaging.geometry import compute_placement
-from winml_py.core.imaging.resize import KERNELS
-from winml_py.core.session.device_pictures import GraphKey, compute_scaling_inputs, make_padding, make_picture_model
 
 pytestmark = pytest.mark.usefixtures("pillow_scales")  # to the last level
-
-PILLOW_FILTERS = {kernel: entry.pillow for kernel, entry in KERNELS.items() if entry.is_antialiased}
 
 RGB8, BGR8, GRAY8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8, BitmapPixelFormat.GRAY8
 LETTERBOX, STRETCH = ImageCropMode.LETTERBOX, ImageCropMode.STRETCH
@@ -52,10 +45,12 @@ CONTRACTS = [
 SOURCES = {GRAY8: (), BGR8: (3,), BitmapPixelFormat.RGBA8: (4,)}
 
 
-def tensor_of(device: LearningModelDevice | None, contract: ImageContract, value: ImageFeatureValue) -> Any:
+def tensor_of(
+    device: LearningModelDevice | None, contract: ImageContract, value: ImageFeatureValue, element: int = FLOAT
+) -> Any:
     nhwc = contract.layout is TensorLayout.NHWC
     shape = (1, 16, 20, contract.channels) if nhwc else (1, contract.channels, 16, 20)
-    session = LearningModelSession(LearningModel.load(unary(shape=shape)), device)
+    session = LearningModelSession(LearningModel.load(unary(shape=shape, element=element)), device)
     binding = LearningModelBinding(session)
     binding.bind("x", value, {"ImageContract": contract})
     return session.evaluate(binding).outputs["y"].to_numpy()
@@ -80,37 +75,19 @@ def test_the_graph_gives_what_the_cpu_gives(
     assert device.inputs  # it was made there
 
 
-@pytest.mark.parametrize("half", [False, True])
-def test_what_the_graph_takes(half: bool) -> None:
-    contract = ImageContract(BGR8, crop_mode=LETTERBOX, pad=(10, 20, 30))
-    graph = onnx.load_from_string(make_picture_model(GraphKey(contract, BGR8, True, True, half, False)))
-    onnx.checker.check_model(graph, full_check=True)
-    session = onnxruntime.InferenceSession(graph.SerializeToString(), providers=["CPUExecutionProvider"])
-    assert {each.name: (each.type, each.shape) for each in session.get_inputs()} == {
-        "pixels": ("tensor(uint8)", ["n", "height", "width", 3]),
-        "across": ("tensor(float)", ["columns_used", "tensor_width"]),
-        "down": ("tensor(float)", ["tensor_height", "rows_used"]),
-        "padding": ("tensor(float)", ["planes", "tensor_height", "tensor_width"]),
-    }
-    (output,) = session.get_outputs()
-    assert output.name == "tensor"
-    assert graph.graph.output[0].type.tensor_type.elem_type == (FLOAT16 if half else FLOAT)
-    assert len(output.shape) == 4
+@pytest.mark.parametrize("contract", CONTRACTS)
+def test_a_model_of_halves_gets_the_rounded_numbers(contract: ImageContract) -> None:
+    picture = ImageFeatureValue.from_array(np.random.default_rng(0).integers(0, 256, (37, 50, 3), np.uint8), BGR8)
+    came = tensor_of(FakeCudaDevice(), contract, picture, FLOAT16)
+    np.testing.assert_array_equal(came, tensor_of(FakeCudaDevice(), contract, picture).astype(np.float16))
 
 
-def test_the_colour_around_a_picture() -> None:
-    for pixel_format, levels in ((RGB8, (10, 20, 30)), (BGR8, (30, 20, 10))):
-        contract = ImageContract(pixel_format, crop_mode=LETTERBOX, pad=(10, 20, 30))
-        placement = compute_placement(8, 4, 8, 8, LETTERBOX, None)
-        planes = make_padding(placement, contract)
-        expected = np.zeros((3, 8, 8), np.float32)
-        expected[:, :2] = expected[:, 6:] = np.float32(levels).reshape(3, 1, 1)
-        np.testing.assert_array_equal(planes, expected)
-        matrices = compute_scaling_inputs(placement, replace(contract, kernel=ImageKernel.LINEAR))
-        across, down = matrices["across"], matrices["down"]
-        np.testing.assert_array_equal(across, np.eye(8))
-        np.testing.assert_array_equal(down, np.eye(8)[:, 2:6])
-        assert not across.flags.writeable
-        assert down.flags.c_contiguous
-    same = ImageContract(RGB8, crop_mode=LETTERBOX, pad=(9, 9, 9))
-    assert make_padding(placement, same).shape == (1, 8, 8)
+@pytest.mark.parametrize("pad", [(10, 20, 30), (9, 9, 9)])
+@pytest.mark.parametrize(("pixel_format", "step"), [(RGB8, 1), (BGR8, -1)])
+def test_the_colour_around_a_picture(pixel_format: BitmapPixelFormat, step: int, pad: tuple[int, int, int]) -> None:
+    contract = ImageContract(pixel_format, crop_mode=LETTERBOX, pad=pad, kernel=ImageKernel.LINEAR)
+    picture = ImageFeatureValue.from_array(np.full((16, 10, 3), 7, np.uint8), RGB8)
+    planes = tensor_of(FakeCudaDevice(), contract, picture)[0]
+    expected = np.full((3, 16, 20), 7, np.float32)
+    expected[:, :, :5] = expected[:, :, 15:] = np.float32(pad[::step]).reshape(3, 1, 1)
+    np.testing.assert_array_equal(planes, expected)

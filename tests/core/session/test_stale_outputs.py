@@ -29,9 +29,9 @@ from winml_py import (
     VideoFrame,
     WinMLError,
 )
-from winml_py.core.base.buffers import Buffer
 from winml_py.errors import IllegalCallError, MissingInputError
 from winml_py.testing import FakeDevice
+from winml_py.winrt.windows.storage.streams import Buffer
 
 TABLE = np.float32([10, 20, 30])
 OUTSIDE = np.array(7)
