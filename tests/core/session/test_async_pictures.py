@@ -112,7 +112,7 @@ def test_the_call_returns_before_a_picture_is_loaded(monkeypatch: pytest.MonkeyP
     """The loop goes on while the thread loads."""
     go, original = threading.Event(), ImageFeatureValue.load
 
-    def load(source: Any) -> ImageFeatureValue:
+    def load(source: Any, **options: Any) -> ImageFeatureValue:
         assert go.wait(60)
         return original(source)
 
@@ -193,7 +193,7 @@ def test_what_a_file_shows_is_raised_by_the_operation(value: Any, error: type[Wi
 def test_a_session_that_is_closed_is_refused_before_and_in_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     session, go, original = identity(), threading.Event(), ImageFeatureValue.load
 
-    def load(source: Any) -> ImageFeatureValue:
+    def load(source: Any, **options: Any) -> ImageFeatureValue:
         assert go.wait(60)
         return original(source)
 
@@ -210,7 +210,7 @@ def test_a_session_that_is_closed_is_refused_before_and_in_the_thread(monkeypatc
 def test_a_cancelled_operation_loads_no_second_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     started, go, loaded, original = threading.Event(), threading.Event(), [], ImageFeatureValue.load
 
-    def load(source: Any) -> ImageFeatureValue:
+    def load(source: Any, **options: Any) -> ImageFeatureValue:
         loaded.append(source)
         started.set()
         assert go.wait(60)
@@ -237,7 +237,7 @@ from contextlib import suppress
 from winml_py import CanceledError, ImageFeatureValue, LearningModel, LearningModelSession
 running, most, started, go = [], [], threading.Event(), threading.Event()
 original = ImageFeatureValue.load
-def load(source):
+def load(source, **options):
     running.append(source)
     most.append(len(running))
     started.set()

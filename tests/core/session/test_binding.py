@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ from winml_py import (
     InvalidBindingError,
     LearningModelBinding,
     LearningModelPixelRange,
+    LearningModelSession,
     SizeMismatchError,
     SoftwareBitmap,
     TensorBoolean,
@@ -35,6 +38,7 @@ from winml_py import (
     WinMLError,
 )
 from winml_py.errors import MissingContractWarning, MissingInputError, NotBoundError
+from winml_py.winrt.windows.ai import machinelearning
 
 
 @pytest.fixture
@@ -118,10 +122,14 @@ def test_what_is_no_feature_value_is_refused(plain: LearningModelBinding, value:
     assert str(error).startswith(f"{expected}{type(value).__name__}")
 
 
-def test_the_five_line_mistake_is_answered_with_the_way_out(picture: LearningModelBinding) -> None:
-    assert "ImageFeatureValue.load(path)" in str(refusal(picture, "x", "photo.jpg"))
-    undenoted = open_binding(unary(shape=(1, 3, 4, 6)))
-    assert "ImageFeatureValue.load(path)" in str(refusal(undenoted, "x", "photo.jpg"))
+def test_a_path_is_bound_as_its_picture() -> None:
+    assert "There is no such picture" in str(refusal(open_binding(unary(shape=(1, 3, 4, 6))), "x", "photo.jpg"))
+    windows_ml = machinelearning.LearningModel.load(unary(shape=(1, 3, 4, 6)))
+    of_windows_ml = LearningModelBinding(LearningModelSession(windows_ml))
+    for value in ("photo.jpg", Path("photo.jpg"), b"GIF89a", io.BytesIO(), "array.npy"):
+        error = refusal(of_windows_ml, "x", value)
+        assert isinstance(error, InvalidBindingError)
+        assert "ImageFeatureValue.load(path)" in str(error)
 
 
 def test_dtypes_without_a_tensor_class(plain: LearningModelBinding) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import io
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,16 +14,25 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx import helper
+from PIL import Image
 
-from helpers.models import data, tensor
+from helpers.models import data, tensor, unary
+from helpers.paths import MODELS
 from helpers.processes import count_open
 from helpers.sessions import make_options, open_free_session
 from winml_py import (
     CustomOperator,
     EvaluationError,
+    ImageFeatureValue,
+    InvalidBindingError,
+    LearningModel,
     LearningModelBinding,
     LearningModelEvaluationResult,
     LearningModelSession,
+    PictureError,
+    SizeMismatchError,
+    TensorFloat,
+    TensorFloat16Bit,
     WinMLError,
     operators,
 )
@@ -72,7 +83,7 @@ def session(request: pytest.FixtureRequest, real_plugins: None) -> Iterator[Lear
         yield made
 
 
-def features(x: Array, y: Array | None) -> dict[str, Array]:
+def features(x: Any, y: Array | None) -> dict[str, Any]:
     return {"x": x} if y is None else {"x": x, "y": y}
 
 
@@ -82,7 +93,7 @@ def numbers(result: LearningModelEvaluationResult) -> Array:
     return np.array(y if isinstance(y, np.ndarray) else y.to_numpy())
 
 
-def bind_and_evaluate(session: LearningModelSession, x: Array, y: Array | None) -> Array:
+def bind_and_evaluate(session: LearningModelSession, x: Any, y: Array | None) -> Array:
     binding = LearningModelBinding(session)
     binding.bind("x", x)
     if y is not None:
@@ -91,25 +102,25 @@ def bind_and_evaluate(session: LearningModelSession, x: Array, y: Array | None) 
     return numbers(session.evaluate(binding))
 
 
-def evaluate_features(session: LearningModelSession, x: Array, y: Array | None) -> Array:
+def evaluate_features(session: LearningModelSession, x: Any, y: Array | None) -> Array:
     return numbers(session.evaluate_features(features(x, y)))
 
 
-def evaluate_many(session: LearningModelSession, x: Array, y: Array | None) -> Array:
+def evaluate_many(session: LearningModelSession, x: Any, y: Array | None) -> Array:
     (result,) = session.evaluate_many([features(x, y)])
     if result.error is not None:
         raise result.error
     return numbers(result)
 
 
-def evaluate_async(session: LearningModelSession, x: Array, y: Array | None) -> Array:
+def evaluate_async(session: LearningModelSession, x: Any, y: Array | None) -> Array:
     binding = LearningModelBinding(session)
     for name, value in features(x, y).items():
         binding.bind(name, value)
     return numbers(session.evaluate_async(binding).get())
 
 
-def evaluate_features_async(session: LearningModelSession, x: Array, y: Array | None) -> Array:
+def evaluate_features_async(session: LearningModelSession, x: Any, y: Array | None) -> Array:
     async def wait() -> Array:
         return numbers(await session.evaluate_features_async(features(x, y)))
 
@@ -202,3 +213,115 @@ def test_nothing_stays_open(session: LearningModelSession) -> None:
 
     use()
     assert use() <= use()
+
+
+X = np.array([[1, -2, 3], [4, 0, -6]], np.float32)
+
+
+class Exported:
+    """An array of another library."""
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return X.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return X.__dlpack_device__()
+
+
+def save(array: Array) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["tensor", "DLPack", "lists", "str", "path", "bytes", "open file", "float16 tensor"])
+def test_every_call_takes_the_same_values(session: LearningModelSession, kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    path.write_bytes(save(X))
+    for road in ROADS:
+        with path.open("rb") as file:
+            values = {"tensor": TensorFloat.from_numpy(X), "DLPack": Exported(), "lists": X.tolist(), "str": str(path)}
+            values |= {"path": path, "bytes": path.read_bytes(), "open file": file}
+            values["float16 tensor"] = TensorFloat16Bit.from_numpy(X)
+            if kind != "float16 tensor":
+                np.testing.assert_array_equal(road(session, values[kind], None), X @ W, strict=True)
+                continue
+            with pytest.raises(InvalidBindingError, match="Float16"):
+                road(session, values[kind], None)
+
+
+def test_every_call_takes_pictures_from_files() -> None:
+    session = LearningModelSession(LearningModel.load(MODELS / "digits.onnx"))
+    path = MODELS.parent / "samples" / "pictures" / "seven.png"
+    expected = session.evaluate_features({"image": ImageFeatureValue.load(path)})["probabilities"].to_numpy()
+    pillow = Image.open(io.BytesIO(path.read_bytes()))  # not decoded yet
+    for value in (path, str(path), path.read_bytes(), pillow, [pillow], ImageFeatureValue.load(path)):
+        binding = LearningModelBinding(session)
+        binding.bind("image", value)
+        assert binding["image"] is value
+        assert len(binding.placements["image"]) == 1
+        for evaluate in (
+            lambda value: session.evaluate_features({"image": value}),
+            lambda value: session.evaluate_features_async({"image": value}).get(60),
+            lambda value: next(session.evaluate_many([value])),
+            lambda value, bound=binding: session.evaluate(bound),
+        ):
+            np.testing.assert_array_equal(evaluate(value)["probabilities"].to_numpy(), expected)
+    with pytest.raises(PictureError):
+        session.evaluate_features({"image": b"no picture"})
+
+
+def test_a_tensor_without_memory_is_no_input(session: LearningModelSession) -> None:
+    for road in ROADS:
+        with pytest.raises(InvalidBindingError, match="no associated resources"):
+            road(session, TensorFloat.create(), None)
+
+
+def test_a_tensor_that_two_bindings_share_is_read_where_it_is_now(session: LearningModelSession) -> None:
+    """Each evaluation of the first gives the tensor new memory, or writes into the same."""
+    for shared in (
+        TensorFloat.create(),
+        TensorFloat.create((2, 3)),
+        TensorFloat.from_numpy(np.zeros((2, 3), np.float32)),
+    ):
+        first, second = LearningModelBinding(session), LearningModelBinding(session)
+        for number in (1, 2, 3):
+            first.bind("x", X * number)
+            if number == 1:
+                first.bind("y", shared)
+            session.evaluate(first)
+            if number == 1:
+                second.bind("x", shared)
+            np.testing.assert_array_equal(numbers(session.evaluate(second)), X * number @ W @ W)
+
+
+def test_a_tensor_that_two_outputs_share_has_the_numbers_of_the_last(session: LearningModelSession) -> None:
+    shared = TensorFloat.create()
+    first, second = LearningModelBinding(session), LearningModelBinding(session)
+    first.bind("x", X)
+    first.bind("y", shared)
+    session.evaluate(first)
+    second.bind("x", 2 * X)
+    second.bind("y", shared)
+    for _ in range(2):
+        np.testing.assert_array_equal(numbers(session.evaluate(first)), X @ W)
+        np.testing.assert_array_equal(numbers(session.evaluate(second)), 2 * X @ W)
+
+
+def test_a_shared_tensor_that_no_longer_fits_is_refused(session: LearningModelSession) -> None:
+    node = helper.make_node("Neg", ["a"], ["b"])
+    other = open_free_session(data([node], [tensor("a", ["n", "m"])], [tensor("b", ["n", "m"])]))
+    shared = TensorFloat.create()
+    first, second = LearningModelBinding(other), LearningModelBinding(session)
+    first.bind("a", -X)
+    first.bind("b", shared)
+    other.evaluate(first)
+    fixed = LearningModelBinding(LearningModelSession(LearningModel.load(unary("Neg", (2, 3)))))
+    fixed.bind("x", shared)
+    second.bind("x", shared)
+    np.testing.assert_array_equal(numbers(session.evaluate(second)), X @ W)
+    first.bind("a", -X[:1])
+    other.evaluate(first)
+    np.testing.assert_array_equal(numbers(session.evaluate(second)), X[:1] @ W)
+    with pytest.raises(SizeMismatchError, match="Dimension 0 is 1, not 2"):
+        fixed._session.evaluate(fixed)

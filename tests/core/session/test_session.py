@@ -241,7 +241,7 @@ def test_an_error_that_is_kept_keeps_no_engine() -> None:
     stopped = Stop()
     stopped.request()
     with pytest.raises(CanceledError) as cancelled:
-        private_state(binding).run(stopped)
+        private_state(binding).evaluate("", stopped)
     with pytest.raises(SizeMismatchError) as fed:
         private_state(session).engine.run(Bound({"x": np.ones(3, np.float32)}))
     session.close()

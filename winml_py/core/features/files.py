@@ -24,33 +24,27 @@ NPY = b"\x93NUMPY"
 
 
 def is_file(value: object, feature: FeatureDescriptor) -> bool:
-    """Whether a value for a tensor of numbers is a file: a path, an open one, or the bytes of a picture or an array."""
+    """Whether a value is a file for a tensor of numbers: the path or bytes of a picture or an array, or an open file.
+
+    For an input of a picture's rank, every path and all bytes are.
+    """
     if not isinstance(feature, ShapedDescriptor) or feature.tensor_kind == TensorKind.STRING:
         return False
     if isinstance(value, (np.ndarray, Tensor, Mapping)):
         return False
-    if isinstance(value, (bytes, bytearray)):
-        return len(feature.shape) == 4 or value.startswith(NPY)
-    return isinstance(value, (str, os.PathLike)) or is_stream(value)
+    if isinstance(value, (str, os.PathLike, bytes, bytearray)):
+        return len(feature.shape) == 4 or is_npy(value)
+    return is_stream(value)
 
 
-def require_file(value: Any, feature: FeatureDescriptor) -> str | os.PathLike[str] | bytes | bytearray:
-    """The path, or the bytes, of such a file; an open file is read now, while the program keeps it open.
+def require_content(value: Any) -> str | os.PathLike[str] | bytes | bytearray:
+    """The path or the bytes of such a file. An open file is read now, while the program keeps it open.
 
     Raises:
-        InvalidArgumentError: the feature takes no pictures, and it is no path of an array; or the file cannot be read.
+        InvalidArgumentError: the open file cannot be read.
     """
-    if is_stream(value):
-        return read_bytes(value, "The open file", InvalidArgumentError)
-    assert isinstance(feature, ShapedDescriptor)
-    assert isinstance(value, (str, os.PathLike, bytes, bytearray))
-    if not isinstance(value, (bytes, bytearray)) and len(feature.shape) != 4 and not is_npy(value):
-        path = os.fsdecode(value)
-        refuse_address(path)
-        takes = f"{feature.name} takes {feature.describe()}"
-        problem = takes if os.path.exists(path) else f"There is no such file or folder, and {takes}"
-        raise InvalidArgumentError(f"{path}: {problem}.", hint="Pass an array, or the path of a .npy file.")
-    return value
+    content: str | os.PathLike[str] | bytes | bytearray = value
+    return read_bytes(value, "The open file", InvalidArgumentError) if is_stream(value) else content
 
 
 def is_npy(source: str | os.PathLike[str] | bytes | bytearray) -> bool:

@@ -46,7 +46,7 @@ from .descriptors import (
     is_untyped,
     make_mismatch_error,
 )
-from .files import is_file, read_file, require_file
+from .files import is_file, read_file, require_content
 from .pictures import ImageFeatureValue, PreprocessPlan
 from .tensor import Tensor, wrap_array, wrap_device_array
 from .tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES, needs_cast
@@ -119,14 +119,14 @@ def prepare(
         InvalidBindingError: a value that does not fit or has no data, pixels without a stated channel order, memory of
             another device, or properties of pictures for numbers.
         SizeMismatchError: a tensor of another shape, or pictures for a tensor that holds none.
-        InvalidArgumentError: a list that does not fill the feature's shape, a masked array, or a path that is no file
-            of numbers.
+        InvalidArgumentError: a list that does not fill the feature's shape, a masked array, or an open file that cannot
+            be read.
         IllegalCallError: a tensor that a failed evaluation was to write.
     """
     if type(value) is np.ndarray and properties is NO_PROPERTIES and _fits_as_it_is(value, feature):
         return Prepared(feature, value, value)  # as nearly always
     if files and is_file(value, feature):
-        return Prepared(feature, value, require_file(value, feature), properties, is_deferred=True)
+        return Prepared(feature, value, require_content(value), properties, is_deferred=True)
     first = value[0] if isinstance(value, (list, tuple)) and value else value
     if isinstance(feature, ShapedDescriptor) and is_pil_image(first):  # Pillow may not have decoded it
         return Prepared(feature, value, value, properties, is_deferred=True)

@@ -21,7 +21,7 @@ from ..base.arguments import is_address, refuse_address, suggest_path
 from ..base.arrays import Array, DType, can_export_dlpack
 from ..base.messages import type_name
 from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
-from ..features.files import is_file, read_file, require_file
+from ..features.files import is_file, read_file, require_content
 from ..features.tensor import Tensor
 from ..features.tensor_classes import TENSOR_CLASSES
 from ..imaging.codecs import list_endings
@@ -216,17 +216,24 @@ def read_value(feature: FeatureDescriptor, source: object, fast_decode: bool = F
 
     Raises:
         PictureError: it is not a picture, and the feature takes one.
-        InvalidArgumentError: a file holds no array, or not as many numbers as the feature takes.
+        InvalidArgumentError: a file holds no array, or not as many numbers as the feature takes; or the path is that of
+            something else.
     """
-    if isinstance(source, (str, os.PathLike)) and os.fsdecode(source).lower().endswith(".csv"):
-        path = os.fsdecode(source)
-        refuse_address(path)
-        if not os.path.exists(path):
-            raise InvalidArgumentError(f"{path}: There is no such file.", hint=suggest_path(path))
-        return _read_table(feature, path)
-    if not is_file(source, feature):
+    path = os.fsdecode(source) if isinstance(source, (str, os.PathLike)) else ""
+    is_table = path.lower().endswith(".csv")
+    if not is_table and is_file(source, feature):
+        return read_file(require_content(source), fast_decode=fast_decode)
+    takes_numbers = isinstance(feature, ShapedDescriptor) and feature.tensor_kind is not TensorKind.STRING
+    if not path or not (is_table or takes_numbers):
         return source
-    return read_file(require_file(source, feature), fast_decode=fast_decode)
+    refuse_address(path)
+    if is_table and os.path.exists(path):
+        return _read_table(feature, path)
+    if is_table:
+        raise InvalidArgumentError(f"{path}: There is no such file.", hint=suggest_path(path))
+    takes = f"{feature.name} takes {feature.describe()}"
+    problem = takes if os.path.exists(path) else f"There is no such file or folder, and {takes}"
+    raise InvalidArgumentError(f"{path}: {problem}.", hint="Pass an array, or the path of a .npy or .csv file.")
 
 
 _HOW_TO_WRITE = "Separate numbers by commas, with a point for decimals (1.5,2). A row of a table is an item; no header."
