@@ -212,11 +212,6 @@ TAUGHT = (
         "SoftwareBitmap.copy(strided_view().get_read_only_view()).copy_from_buffer(bytes(64))",
     ),
     # Binding pictures
-    (
-        "bind(FREE, BytesIO(SEVEN.read_bytes()))",
-        "ImageFeatureValue.load(path)",
-        "bind(FREE, ImageFeatureValue.load(BytesIO(SEVEN.read_bytes())))",
-    ),
     ("bind(IMAGE, FRAME, {'BitmapPixelFormat': RGB8})", "ImageFeatureValue.from_array(array, pixel_format)"),
     (
         "bind(IMAGE, np.zeros((3, 4, 6), np.uint8), {'BitmapPixelFormat': RGB8})",

@@ -87,6 +87,7 @@ def list_allowed_cores() -> Collection[int]:
     return cores  # macOS has no affinity
 
 
+@cache  # a bind of a picture asks for it, and these files take longer to read than a small picture
 def read_cgroup_quota(root: str | Path = CONTROL_GROUPS, groups_file: str | Path = OWN_GROUPS) -> float | None:
     """The number of cores that a container's limit allows this process; None without a limit."""
     limits = []

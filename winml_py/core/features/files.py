@@ -17,7 +17,6 @@ from ..base.arrays import Array
 from ..base.messages import require_no_pointer
 from .descriptors import FeatureDescriptor, ShapedDescriptor
 from .pictures import ImageFeatureValue
-from .tensor import Tensor
 
 NPY = b"\x93NUMPY"
 """The first bytes of a .npy file."""
@@ -30,7 +29,7 @@ def is_file(value: object, feature: FeatureDescriptor) -> bool:
     """
     if not isinstance(feature, ShapedDescriptor) or feature.tensor_kind == TensorKind.STRING:
         return False
-    if isinstance(value, (np.ndarray, Tensor, Mapping)):
+    if isinstance(value, (np.ndarray, Mapping)):
         return False
     if isinstance(value, (str, os.PathLike, bytes, bytearray)):
         return len(feature.shape) == 4 or is_npy(value)

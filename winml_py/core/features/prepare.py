@@ -125,7 +125,7 @@ def prepare(
     """
     if type(value) is np.ndarray and properties is NO_PROPERTIES and _fits_as_it_is(value, feature):
         return Prepared(feature, value, value)  # as nearly always
-    if files and is_file(value, feature):
+    if files and not isinstance(value, (Tensor, ImageFeatureValue)) and is_file(value, feature):
         return Prepared(feature, value, require_content(value), properties, is_deferred=True)
     first = value[0] if isinstance(value, (list, tuple)) and value else value
     if isinstance(feature, ShapedDescriptor) and is_pil_image(first):  # Pillow may not have decoded it

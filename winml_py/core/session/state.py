@@ -197,7 +197,7 @@ class SessionState:
             return prepare_output(value, feature, properties, engine)
         files = files and not self.is_silent
         prepared = prepare(value, feature, properties, location=engine.location, plan=plan, files=files)
-        if prepared.plan is not None:
+        if prepared.plan is not None and prepared.plan is not plan:
             self.missing_contracts.warn(prepared.plan, properties)
         return prepared
 
