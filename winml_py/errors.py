@@ -1,4 +1,7 @@
-"""Every error and warning of the package. Most errors also derive from the builtin that fits."""
+"""Every error and warning of the package. Most errors also derive from the builtin that fits.
+
+Only errors about files, and a timeout, are `OSError`s: `suppress(OSError)` must not hide a misspelt name.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ WINCODEC_ERR_BADIMAGE = 0x88982F60
 DXGI_ERROR_DEVICE_REMOVED = 0x887A0005
 
 
-class WinMLError(OSError):
+class WinMLError(Exception):
     """The root of all errors of this package.
 
     Args:
@@ -159,7 +162,7 @@ class StorageExistsError(WinMLError, FileExistsError):
     hresult = ALREADY_EXISTS
 
 
-class StorageAccessError(WinMLError):
+class StorageAccessError(WinMLError, OSError):
     """The system denies access to the file or folder."""
 
     hresult = E_ACCESSDENIED

@@ -1,4 +1,4 @@
-"""Programs written for pywinrt run once their import lines are changed."""
+"""Programs written for pywinrt run once their import lines and the class of the errors they catch are changed."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ IMPORT = re.compile(r"^from winrt\b", re.MULTILINE)
 
 
 def run(program: str, folder: Path, *arguments: object, drivers_speak: bool = False) -> list[str]:
-    """Runs a program with its import lines changed, and nothing else."""
+    """Runs a program with its import lines, and `OSError`, changed."""
     source, changed = IMPORT.subn("from winml_py.winrt", (PROGRAMS / program).read_text())
     assert changed
-    (folder / program).write_text(source)
+    source = source.replace("except OSError", "except winml_py.WinMLError")
+    (folder / program).write_text(f"import winml_py\n{source}")
     command = [sys.executable, "-W", "error", folder / program, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     assert drop_line_of_wine(done.stderr) == "" or drivers_speak

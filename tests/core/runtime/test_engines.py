@@ -173,7 +173,7 @@ def test_the_first_evaluation_decides(
     binding.bind("x", noise(batch=2))
     engine = private_state(undecided).engine
     undecided.close()
-    with pytest.raises(OSError, match="closed"):
+    with pytest.raises(ClosedError, match="closed"):
         engine.run(Bound({"x": noise(batch=2)}))
 
 
@@ -299,7 +299,7 @@ def test_a_plugin_that_cannot_compile_the_model_loses(
 
 
 def test_a_corrupt_model_is_the_runtimes_error(openvino: ProviderDevice) -> None:
-    with pytest.raises(OSError, match="Frobnicate"):
+    with pytest.raises(CorruptModelError, match="Frobnicate"):
         open_free_session(unary("Frobnicate", [2]), engine="auto")
 
 

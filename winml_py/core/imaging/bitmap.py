@@ -317,6 +317,7 @@ class SoftwareBitmap(Object, Closeable):
 
         Raises:
             PictureError: no picture format has the name's ending.
+            StorageAccessError: the file cannot be written.
         """
         codecs.save(self.to_numpy(), self._format, path, kind)
 

@@ -19,7 +19,7 @@ from ...enums import BitmapPixelFormat
 from ...errors import InvalidArgumentError, PictureError, PictureNotFoundError, WinMLError
 from ..base.arguments import is_stream, read_bytes, refuse_address, suggest_path
 from ..base.arrays import Pixels
-from ..base.atomic_files import open_atomically
+from ..base.atomic_files import open_atomically, translate_write_errors
 from ..base.messages import logger, require_no_pointer, type_name
 from .formats import convert, find_layout, to_eight_bits
 
@@ -513,6 +513,7 @@ def save(
 
     Raises:
         PictureError: no picture format has the name's ending, or the format refuses the picture.
+        StorageAccessError: the file cannot be written.
     """
     image = to_pil(pixels, pixel_format)
     if image.mode == "RGBA" and image.getchannel("A").getextrema() == (255, 255):
@@ -522,13 +523,8 @@ def save(
         return
     path = os.fspath(target)
     kind = _find_format(path, kind)
-    try:
-        with open_atomically(path) as file:
-            encode(image, file, kind)
-    except PictureError:
-        raise
-    except OSError as error:
-        raise PictureError(f"{path} cannot be written: {error.strerror or error}.") from error
+    with translate_write_errors(path), open_atomically(path) as file:
+        encode(image, file, kind)
 
 
 def _find_format(name: str, kind: str) -> str:
@@ -560,5 +556,7 @@ def encode(image: Image, file: BinaryIO, kind: str, **options: object) -> None:
         image = image.convert("L" if image.mode == "L" else "RGB")
     try:
         image.save(file, kind, **options)
-    except ValueError as error:
+    except (OSError, ValueError) as error:
+        if getattr(error, "errno", None):  # the file's, not the format's
+            raise
         raise PictureError(f"The picture cannot be written as {kind}: {error}.") from error
