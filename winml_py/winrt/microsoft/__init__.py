@@ -1,1 +1,0 @@
-"""Microsoft's namespaces: Windows ML as named in the package that programs ship."""

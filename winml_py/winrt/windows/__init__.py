@@ -1,1 +1,0 @@
-"""Windows's namespaces, as far as picture programs need them."""

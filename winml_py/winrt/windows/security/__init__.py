@@ -1,1 +1,0 @@
-"""Windows.Security: buffers of bytes, as programs for pywinrt make them."""
