@@ -18,7 +18,7 @@ from onnx import helper
 
 from helpers.corpus import CORPUS
 from helpers.homes import find_left, run_at_home
-from helpers.models import STRING, data, tensor, unary
+from helpers.models import INT64, STRING, data, tensor, unary
 from helpers.paths import MODELS
 from helpers.sessions import open_free_session
 from winml_py import (
@@ -120,6 +120,14 @@ def test_arrays_are_bound_by_reference(shape: Any) -> None:
     x[:] = 7
     opened.evaluate(binding)
     np.testing.assert_array_equal(y, np.full((2, 3), 7))
+
+
+def test_both_of_numpys_types_for_int64_bind() -> None:
+    opened = open_free_session(unary("Neg", [3], INT64), engine="openvino")
+    for kind in (np.int64, np.longlong):
+        came = np.zeros(3, kind)
+        opened.evaluate_features({"x": np.arange(3, dtype=kind), "y": came})
+        assert came.tolist() == [0, -1, -2]
 
 
 def test_an_array_that_is_bound_no_more_is_written_no_more() -> None:

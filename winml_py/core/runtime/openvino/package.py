@@ -58,7 +58,8 @@ def share_tensor(array: Array) -> openvino.Tensor:
     """
     import openvino
 
-    return openvino.Tensor(array, shared_memory=True)
+    # numpy has two types of the same integers, `int64` and `longlong`, of which OpenVINO knows the first.
+    return openvino.Tensor(array.view(array.dtype.str), shared_memory=True)
 
 
 def allocate_tensor(port: openvino.ConstOutput) -> openvino.Tensor:
