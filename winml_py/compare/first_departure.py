@@ -11,21 +11,32 @@ alone, are not judged: their differences appear in the nodes that read them.
 from __future__ import annotations
 
 import math
+import os
 import tempfile
-from collections import UserDict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto
+import onnx
+from onnx import GraphProto, TensorProto, TypeProto, helper
 
-from .._cases.case import Case
+from .._cases.case import Case, evaluate_to_arrays
+from .._graphs.model_file import read_model, save_model
+from ..core.base.arrays import DType
+from ..core.features.pictures import PreprocessPlan
+from ..core.features.prepare import as_picture
+from ..core.features.tensor_classes import TENSOR_CLASSES
+from ..core.model.model import LearningModel
+from ..core.onnx_file.source import Skeleton
+from ..core.runtime.custom.split import sort_nodes
+from ..core.runtime.ort.schemas import infer_outputs
+from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
+from ..enums import Precision, Weights
 from ..errors import InvalidArgumentError
+from .comparison import fit_values
 from .gap import Gap, measure_gap
-from .model_parts import ComparedModel
 
 MIN_SHARE_IN_MODEL = 0.3
 """A node is named only if the whole model, whose engine may fuse it, shows this share of its difference."""
@@ -62,39 +73,23 @@ class Departure:
 
     Attributes:
         tensor: the output.
-        what: "differs", "nan", "overflow" or "shape".
-        side: the side on which NaN or the overflow begins, "first" or "second"; "" for other differences.
         first: the first side's nodes, and the operator of each; several if the second side has one node for them; none
             if the tensor is an input.
         second: the second side's nodes.
-        difference: the largest difference for the same inputs; infinite for NaN, overflow and shapes.
+        difference: the largest difference for the same inputs; infinite for NaN, overflow and other shapes.
         explained: the largest difference that rounding explains.
-        magnitude: the largest magnitude of the first side's output.
-        index: the position of the element that differs most.
     """
 
     tensor: str
-    what: str
-    side: str
     first: dict[str, str]
     second: dict[str, str]
     difference: float
     explained: float
-    magnitude: float
-    index: Sequence[int]
 
     def __str__(self) -> str:
         nodes = [f"{operator} {name!r}" for name, operator in self.first.items()] or [f"The input {self.tensor!r}"]
         text = nodes[0] if len(nodes) == 1 else f"From {nodes[0]} to {nodes[-1]}, {len(nodes)} nodes as one"
-        if self.what == "nan":
-            text += f": NaN begins here on the {self.side} side, at {self.index}."
-        elif self.what == "overflow":
-            text += f": the {self.side} side overflows here, at {self.index}."
-        elif self.what == "shape":
-            text += ": the two sides' outputs have different shapes."
-        else:
-            text += f": the same inputs give a difference of {self.difference:.2g} at {self.index} in numbers up to "
-            text += f"{self.magnitude:.2g}; rounding explains {self.explained:.1g}."
+        text += f": the same inputs give a difference of {self.difference:.2g}; rounding explains {self.explained:.1g}."
         operators = list(self.second.values())
         if operators != list(self.first.values()):
             text += f" The second side computes it by {', '.join(operators)}."
@@ -127,16 +122,16 @@ def find_departure(first: Case, second: Case, values: Mapping[str, object]) -> D
         True
     """
     with tempfile.TemporaryDirectory(prefix="winml-py-") as folder:
-        sides = [ComparedModel(case, values, tempfile.mkdtemp(dir=folder)) for case in (first, second)]
-        return _Search(sides, folder).find()
+        sides = [_ComparedModel(case, values, tempfile.mkdtemp(dir=folder)) for case in (first, second)]
+        return _Search(sides).find()
 
 
 class _Search:
     """A search. A node, or a group of nodes, is known by the name of the tensor that it computes on both sides."""
 
-    def __init__(self, sides: Sequence[ComparedModel], folder: str) -> None:
+    def __init__(self, sides: Sequence[_ComparedModel]) -> None:
         first, second = self._sides = sides
-        self._tensors = _TensorFiles(folder, {**second.inputs, **first.inputs})  # the first side's
+        self._tensors: dict[str, Any] = {**second.inputs, **first.inputs}  # the first side's
         shared = first.makers.keys() & second.makers.keys() & (first.read | second.read)
         names = [name for name in shared if first.can_compare(name) and second.can_compare(name)]
         if not names:
@@ -151,9 +146,9 @@ class _Search:
         first, second = self._sides
         for name in first.inputs.keys() & second.inputs.keys():  # models may make other tensors of one picture
             gap = measure_gap(first.inputs[name], second.inputs[name])
-            if departure := self._judge(name, (), gap, Gap()):
+            if departure := self._judge(name, (), gap, 0):
                 return departure
-        if not any(gap.difference for gap, _ in self._compare(ComparedModel.open_whole).values()):
+        if not any(gap.difference for gap, _ in self._compare(_ComparedModel.open_whole).values()):
             return None
         for name in self._names:
             gap, noise = self._compare_part(name, self._tensors)
@@ -164,15 +159,15 @@ class _Search:
                     return departure
         return None
 
-    def _compare_part(self, name: str, stops: Collection[str]) -> tuple[Gap, Gap]:
+    def _compare_part(self, name: str, stops: Collection[str]) -> tuple[Gap, float]:
         """Compares the nodes that compute a tensor from those at which they stop; see `_compare`."""
         return self._compare(lambda side: side.open_part(name, stops, self._tensors))[name]
 
-    def _compare(self, open_session: Callable[[ComparedModel], LearningModelSession]) -> dict[str, tuple[Gap, Gap]]:
+    def _compare(self, open_session: Callable[[_ComparedModel], LearningModelSession]) -> dict[str, tuple[Gap, float]]:
         """Evaluates both sides on the first side's tensors.
 
         Returns:
-            For each output the gap between the sides, and the gap on the first side to inputs with changed last bits.
+            For each output the gap between the sides, and the difference that changed last bits of the inputs make.
         """
         first, second = self._sides
         with open_session(first) as session:
@@ -180,14 +175,14 @@ class _Search:
             features = *session.model.input_features, *session.model.output_features
             epsilon = self._find_epsilon([feature.name for feature in features])
             moved = first.evaluate(session, lambda name: self._make_input(first, name, epsilon))
-            noise = {name: measure_gap(self._tensors[name], value) for name, value in moved.items()}
+            noise = {name: measure_gap(self._tensors[name], value).difference for name, value in moved.items()}
             del moved
         with open_session(second) as session:
             results = second.evaluate(session, lambda name: self._make_input(second, name))
         names = noise.keys() & results.keys()
         return {name: (measure_gap(self._tensors[name], results[name]), noise[name]) for name in names}
 
-    def _make_input(self, side: ComparedModel, name: str, epsilon: float = 0) -> Any:
+    def _make_input(self, side: _ComparedModel, name: str, epsilon: float = 0) -> Any:
         """One of the first side's tensors in a side's type, rounded to the coarser type of both sides.
 
         With an epsilon, half of its floats grow by two epsilons: on average, each changes by one.
@@ -212,58 +207,172 @@ class _Search:
             types.add("float16")
         return max(EPSILONS[kind] for kind in types)
 
-    def _judge(self, name: str, stops: Collection[str], gap: Gap, noise: Gap) -> Departure | None:
+    def _judge(self, name: str, stops: Collection[str], gap: Gap, noise: float) -> Departure | None:
         """The departure of a tensor; None if rounding explains the difference.
 
         Args:
             name: the tensor's name.
             stops: the tensors from which it was computed.
             gap: the gap between the sides.
-            noise: the gap that changed last bits of its inputs cause.
+            noise: the difference that changed last bits of its inputs cause.
         """
         first, second = self._sides
         places, inputs = first.find_part(name, stops)
         second_places, second_inputs = second.find_part(name, stops)
-        explained = self._bound_rounding({name, *inputs, *second_inputs}, len(places), gap, noise)
-        if gap.difference <= explained:
-            return None
-        what, side = gap.classify()
-        return Departure(
-            tensor=name,
-            what=what,
-            side=side,
-            first=first.list_operators(places),
-            second=second.list_operators(second_places),
-            difference=gap.difference,
-            explained=explained,
-            magnitude=gap.magnitude,
-            index=gap.position,
-        )
-
-    def _bound_rounding(self, names: Collection[str], node_count: int, gap: Gap, noise: Gap) -> float:
-        """The difference that rounding explains in nodes that read and make these tensors."""
+        names = {name, *inputs, *second_inputs}
         epsilon = self._find_epsilon(names)
         is_narrow = epsilon > EPSILONS[""]
-        relative = max(APPROXIMATION, ROUNDINGS * epsilon) * math.sqrt(max(1, node_count))
-        relative += SUM_ROUNDING * math.sqrt(max(np.size(self._tensors[name]) for name in names))
-        explained = relative * gap.magnitude + NOISE_FACTORS[is_narrow] * noise.difference + LEAST_NORMALS[is_narrow]
-        return explained + EIGHT_BIT_ROUNDING if gap.kind in ("i1", "u1") else explained
+        relative = max(APPROXIMATION, ROUNDINGS * epsilon) * math.sqrt(max(1, len(places)))
+        relative += SUM_ROUNDING * math.sqrt(max(np.size(self._tensors[each]) for each in names))
+        explained = relative * gap.magnitude + NOISE_FACTORS[is_narrow] * noise + LEAST_NORMALS[is_narrow]
+        if self._tensors[name].dtype.str[1:] in ("i1", "u1"):
+            explained += EIGHT_BIT_ROUNDING
+        if gap.difference <= explained:
+            return None
+        operators = first.list_operators(places), second.list_operators(second_places)
+        return Departure(name, *operators, gap.difference, explained)
 
 
-class _TensorFiles(UserDict[str, Any]):
-    """Tensors in files, which are mapped into memory when they are read. Values of other types stay in memory."""
+class _ComparedModel:
+    """A model, and how its nodes are evaluated.
 
-    def __init__(self, folder: str, values: Mapping[str, Any]) -> None:
-        self._folder = folder
-        super().__init__(values)
+    Attributes:
+        nodes: the nodes of the main graph, in an order of evaluation. A node with subgraphs is one node.
+        makers: the position of the node that makes a tensor, by the tensor's name.
+        constant: the names of weights, and of tensors that are computed from weights alone.
+        read: the names of the tensors that nodes read, and of the outputs.
+        inputs: the values of the model's inputs; pictures are tensors.
+        types: the types of inputs and of nodes' outputs, as far as they are known.
+        half: "float16" or "bfloat16" if the engine computes in this type, whatever type the model states; else "".
+    """
 
-    def __setitem__(self, name: str, value: Any) -> None:
-        if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
-            with tempfile.NamedTemporaryFile(dir=self._folder, suffix=".npy", delete=False) as file:
-                np.save(file, value)
-            value = Path(file.name)
-        self.data[name] = value
+    def __init__(self, case: Case, values: Mapping[str, object], folder: str) -> None:
+        self._case, self._folder, self._model = case, folder, case.load()
+        self._engine, self.half = case.engine, ""
+        path = os.path.join(folder, "whole.onnx")
+        whole = read_model(self._model)
+        # A part loads only its own weights from this file. Small ones stay in the model: type inference reads shapes.
+        onnx.save_model(whole, path, save_as_external_data=True, location="weights", size_threshold=1024)
+        self._proto = onnx.load(path, load_external_data=False)
+        graph = self._proto.graph
+        members = sort_nodes(graph.node)
+        self.nodes = [member.node for member in members]
+        self.makers = {name: place for place, node in enumerate(self.nodes) for name in node.output if name}
+        self._weights = {weight.name for weight in graph.initializer}
+        known = {*self.makers, *self._weights, *(info.name for info in graph.input)}
+        self._needs = [member.needs & known for member in members]
+        self.constant = {*self._weights}
+        for node, needs in zip(self.nodes, self._needs, strict=True):
+            self.constant.update(node.output if needs <= self.constant else ())
+        self.read = {end.name for end in graph.output}.union(*self._needs)
+        self.inputs = fit_values(self._model, values)
+        for feature in case.sizes.apply(self._model.input_features):
+            if (picture := as_picture(self.inputs.get(feature.name))) is not None:
+                self.inputs[feature.name] = PreprocessPlan(picture.sizes, feature).make_tensor(picture)
+        self.types = self._infer_types()
 
-    def __getitem__(self, name: str) -> Any:
-        value = self.data[name]
-        return np.load(value, mmap_mode="r") if isinstance(value, Path) else value
+    def _infer_types(self) -> dict[str, TypeProto]:
+        probe = onnx.ModelProto()
+        probe.CopyFrom(self._proto)
+        for info in probe.graph.input:
+            if isinstance(value := self.inputs.get(info.name), np.ndarray):
+                info.type.CopyFrom(helper.make_tensor_type_proto(info.type.tensor_type.elem_type, value.shape))
+        probe.graph.ClearField("output")
+        probe.graph.output.extend(map(helper.make_empty_tensor_value_info, self.makers.keys() - self.constant))
+        return {info.name: info.type for info in probe.graph.input} | infer_outputs(probe, Skeleton(b"", self._folder))
+
+    def get_element_type(self, name: str) -> int:
+        """The element type of a tensor, as in ONNX; 0 if it is none."""
+        return int(self.types[name].tensor_type.elem_type) if name in self.types else 0
+
+    def get_dtype(self, name: str) -> DType:
+        """The numpy type of a tensor."""
+        return np.dtype(helper.tensor_dtype_to_np_dtype(self.get_element_type(name)))
+
+    def can_compare(self, name: str) -> bool:
+        """Whether a tensor depends on the inputs, and has a type whose values can be compared."""
+        return name not in self.constant and self.get_element_type(name) in TENSOR_CLASSES
+
+    def find_part(self, tensor: str, stops: Collection[str]) -> tuple[list[int], set[str]]:
+        """Finds the nodes that compute a tensor from other tensors.
+
+        Args:
+            tensor: the tensor's name.
+            stops: the names of the tensors to start from; where there are none, the model's inputs.
+
+        Returns:
+            The positions of the nodes, and the names of the tensors that they start from.
+        """
+        places, inputs = set[int](), set[str]()
+        waiting = [tensor]
+        while waiting:
+            place = self.makers.get(waiting.pop())
+            if place is None or place in places:
+                continue
+            places.add(place)
+            for name in self._needs[place] - self._weights:
+                if name in stops or name not in self.makers:
+                    inputs.add(name)
+                else:
+                    waiting.append(name)
+        return sorted(places), inputs
+
+    def list_operators(self, places: list[int]) -> dict[str, str]:
+        """The operators of nodes by the nodes' names, without nodes that depend on weights alone."""
+        nodes = [self.nodes[place] for place in places]
+        return {node.name or node.output[0]: node.op_type for node in nodes if not self.constant & {*node.output}}
+
+    def open_whole(self) -> LearningModelSession:
+        """A session of the whole model, as it is in its file."""
+        return self._open_session(self._model, self._case.options(self._model))
+
+    def open_part(self, tensor: str, stops: Collection[str], tensors: Mapping[str, Any]) -> LearningModelSession:
+        """A session of the nodes that compute a tensor from others; see `find_part`.
+
+        Args:
+            tensor: the tensor's name.
+            stops: the names of the tensors to start from.
+            tensors: the values of tensors: the part gets their shapes.
+        """
+        path = os.path.join(self._folder, "part.onnx")
+        save_model(self._make_part(tensor, stops, tensors), path)
+        model = LearningModel.load(path)
+        options = self._case.options(model)
+        options.named_dimension_overrides, options.input_shape_overrides = {}, {}
+        options.engine, options.weights, options.profiling = self._engine, Weights.PRIVATE, False
+        if options.precision is Precision.HALF:  # the whole model's: for a part, another precision could be the fastest
+            options.precision = Precision.AUTO
+            if self.half:
+                hint = {"INFERENCE_PRECISION_HINT": {"float16": "f16", "bfloat16": "bf16"}[self.half]}
+                options.provider_options = {**options.provider_options, **hint}
+        return self._open_session(model, options)
+
+    def _make_part(self, tensor: str, stops: Collection[str], tensors: Mapping[str, Any]) -> onnx.ModelProto:
+        places, inputs = self.find_part(tensor, stops)
+        part = onnx.ModelProto(ir_version=max(self._proto.ir_version, 4), graph=GraphProto(name="part"))
+        part.opset_import.extend(self._proto.opset_import)
+        part.functions.extend(self._proto.functions)
+        part.graph.node.extend(self.nodes[place] for place in places)
+        needed = {name for place in places for name in self._needs[place]}
+        part.graph.initializer.extend(weight for weight in self._proto.graph.initializer if weight.name in needed)
+        for name in sorted(inputs):
+            value, kind = tensors[name], self.types[name]
+            if isinstance(value, np.ndarray):
+                kind = helper.make_tensor_type_proto(self.get_element_type(name), value.shape)
+            part.graph.input.append(helper.make_value_info(name, kind))
+        part.graph.output.append(helper.make_tensor_value_info(tensor, self.get_element_type(tensor), None))
+        onnx.load_external_data_for_model(part, self._folder)
+        return part
+
+    def _open_session(self, model: LearningModel, options: LearningModelSessionOptions) -> LearningModelSession:
+        if options.engine in (None, "onnxruntime"):  # without arenas, which grow by doubling
+            options.tuning = replace(options.tuning, memory_arena=False, memory_pattern=False)
+        return LearningModelSession(model, self._case.find_device(), options)
+
+    def evaluate(self, session: LearningModelSession, make_input: Callable[[str], Any]) -> dict[str, Any]:
+        """Evaluates a session of the model or of a part. Parts get the engine that has evaluated the whole model."""
+        inputs = {feature.name: make_input(feature.name) for feature in session.model.input_features}
+        results = evaluate_to_arrays(session, inputs)
+        if session.model is self._model:
+            self._engine, self.half = session.explain().engine, session.explain().number_type
+        return results
