@@ -19,9 +19,9 @@ from winml_py import LearningModel, LearningModelDevice, LearningModelSession
 from winml_py.core.base import timing
 from winml_py.core.imaging import resize
 from winml_py.core.runtime.providers import plugins
+from winml_py.core.runtime.providers.catalogue import WEBGPU
 from winml_py.core.runtime.providers.openvino import OPENVINO, OPENVINO_PACKAGE
 from winml_py.core.runtime.providers.provider import ProviderDevice
-from winml_py.core.runtime.providers.webgpu import WEBGPU
 from winml_py.perf import tune
 
 OF_PLUGINS = {"gpu", "openvino_plugin", "real_plugins"}

@@ -12,12 +12,12 @@ import onnxruntime
 from winml_py import LearningModelDevice, Precision
 from winml_py.core.base.arrays import DeviceArray, MemoryLocation
 from winml_py.core.runtime.engine import EngineOptions, Explanation, PlacedNode
-from winml_py.core.runtime.providers import cuda
+from winml_py.core.runtime.providers.catalogue import CUDA
 from winml_py.core.runtime.providers.provider import ProviderDevice
 from winml_py.core.runtime.request import CompileRequest
 from winml_py.core.runtime.runs import UNLOCKED, Bound, StaysOnDevice
 
-CUDA = cuda.CUDA.name
+CUDA = CUDA.name
 CARD = MemoryLocation("cuda")
 H200 = ProviderDevice(CUDA, "onnxruntime", "", 1, "gpu", "NVIDIA H200", "NVIDIA", float16=True, is_discrete=True)
 

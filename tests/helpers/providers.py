@@ -42,17 +42,15 @@ class Runtime:
         sessions: every session that was made.
         inside: called by each run, while it is counted.
         compiling: called by each compilation.
-        takes: the operators that a provider takes, where those are not all.
         cancelled: set when the latest compilation is asked to end.
     """
 
-    __slots__ = ("cancelled", "compiling", "inside", "sessions", "takes")
+    __slots__ = ("cancelled", "compiling", "inside", "sessions")
 
     def __init__(self) -> None:
         self.sessions: list[Session] = []
         self.inside: Callable[[], object] = lambda: None
         self.compiling: Callable[[], object] = lambda: None
-        self.takes: dict[str, set[str]] = {}
         self.cancelled = threading.Event()
 
     def session(self, model: Any, native: Any, providers: Any = None, **_: Any) -> Session:
@@ -82,16 +80,9 @@ class Session:
         return self.names
 
     def get_provider_graph_assignment_info(self) -> list[Any]:
-        """Every node, where the first provider of the list is that takes it."""
-        takes = self._runtime.takes
+        """Every node, on the first provider of the list."""
         nodes = [node for part in self._real.get_provider_graph_assignment_info() for node in part.get_nodes()]
-        return [
-            SimpleNamespace(
-                ep_name=next(name for name in self.names if node.op_type in takes.get(name, {node.op_type})),
-                get_nodes=partial(list, [node]),
-            )
-            for node in nodes
-        ]
+        return [SimpleNamespace(ep_name=self.names[0], get_nodes=partial(list, [node])) for node in nodes]
 
     def get_input_memory_infos(self) -> list[Any]:
         """Every input is read on the device."""

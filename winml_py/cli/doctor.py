@@ -26,7 +26,7 @@ from ..core.imaging.resize import import_fast_resizer
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.runtime.providers import nvidia, plugins
-from ..core.runtime.providers.cuda import read_built_versions
+from ..core.runtime.providers.nvidia import read_built_versions
 from ..core.session.session import LearningModelBinding, LearningModelSession
 from ..errors import WinMLError
 from .arguments import json_option

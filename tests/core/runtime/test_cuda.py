@@ -32,13 +32,13 @@ from winml_py.cli import doctor
 from winml_py.core.base.arrays import DeviceArray, MemoryLocation, as_device_array
 from winml_py.core.base.winrt_object import private_state
 from winml_py.core.runtime.engine import EngineOptions
-from winml_py.core.runtime.providers import cuda, nvidia, probe, tensorrt
+from winml_py.core.runtime.providers import catalogue, nvidia, probe
 from winml_py.core.runtime.providers.catalogue import make_native_options
 from winml_py.core.runtime.providers.provider import Target
 from winml_py.errors import IllegalCallError, MissingPackageError
 
 UINT8 = TensorProto.UINT8
-TENSORRT = tensorrt.TENSORRT.name
+TENSORRT = catalogue.TENSORRT.name
 
 
 def test_an_array_on_the_card_is_bound_where_it_is() -> None:
@@ -365,7 +365,7 @@ def test_cuda_options() -> None:
     assert make_native_options(target, options, False) == {"cudnn_conv_use_max_workspace": "1", "device_id": "1"}
     assert make_native_options(target, options, True)["enable_cuda_graph"] == "1"
     tensorrt = Target(H200._replace(provider=TENSORRT))
-    assert make_native_options(tensorrt, EngineOptions(1), True)["trt_cuda_graph_enable"] == "1"
+    assert make_native_options(tensorrt, EngineOptions(1), False) == {"device_id": "1"}
 
 
 def test_without_a_driver_the_probe_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -404,6 +404,6 @@ def test_the_doctor_says_which_versions_were_found_and_wanted(monkeypatch: pytes
     )
     assert doctor._find_cuda_packages() == {"cupy-cuda13x": "14.0", "nvidia-cudnn-cu13": "9.13"}
     monkeypatch.setattr(build, "cuda_version", "13.0", raising=False)
-    assert cuda.read_built_versions() == "CUDA 13.0"
+    assert nvidia.read_built_versions() == "CUDA 13.0"
     monkeypatch.delattr(build, "cuda_version")
-    assert cuda.read_built_versions() == ""
+    assert nvidia.read_built_versions() == ""

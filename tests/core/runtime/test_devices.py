@@ -25,12 +25,10 @@ from winml_py.cli.main import main
 from winml_py.core.base import machine as cores
 from winml_py.core.cache import records
 from winml_py.core.runtime.providers import nvidia, plugins
-from winml_py.core.runtime.providers.cuda import CUDA
+from winml_py.core.runtime.providers.catalogue import CUDA, TENSORRT, WEBGPU
 from winml_py.core.runtime.providers.openvino import OPENVINO
 from winml_py.core.runtime.providers.plugins import Plugin
 from winml_py.core.runtime.providers.provider import BUILT_IN, ProviderDevice
-from winml_py.core.runtime.providers.tensorrt import TENSORRT
-from winml_py.core.runtime.providers.webgpu import WEBGPU
 
 NAMES = "\ndef get_ep_names(): return ['BrokenExecutionProvider']\n"
 BROKEN = {

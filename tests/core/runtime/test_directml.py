@@ -14,7 +14,7 @@ from helpers.providers import Runtime, runtime
 from helpers.sessions import open_session
 from winml_py import InvalidArgumentError, LearningModelDevice, LearningModelDeviceKind
 from winml_py.core.runtime.providers import plugins, probe
-from winml_py.core.runtime.providers.directml import DIRECTML
+from winml_py.core.runtime.providers.catalogue import DIRECTML
 from winml_py.core.runtime.providers.provider import BUILT_IN, CPU_NAME
 
 __all__ = ["runtime"]  # a fixture

@@ -25,9 +25,9 @@ from helpers.processes import ABORTED
 from winml_py import InvalidDeviceError, LearningModel, LearningModelDevice, LearningModelSession
 from winml_py.cli import doctor as diagnosis
 from winml_py.core.runtime.providers import plugins
+from winml_py.core.runtime.providers.catalogue import WEBGPU
 from winml_py.core.runtime.providers.plugins import Plugin
 from winml_py.core.runtime.providers.provider import BUILT_IN, ProviderDevice
-from winml_py.core.runtime.providers.webgpu import WEBGPU
 
 pytestmark = pytest.mark.one_python
 

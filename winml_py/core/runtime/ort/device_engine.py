@@ -45,21 +45,13 @@ def choose_providers(
         )
     if not options.allow_cpu_fallback or captures:
         native.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-    helpers = () if captures or device.library else provider.helpers  # a captured graph has one provider
-    own, theirs = options.provider_options, options.provider_options
-    if helpers:
-        theirs = tuple(pair for pair in own if not pair[0].startswith(provider.option_prefix))
-        own = tuple(pair for pair in own if pair not in theirs or pair[0] in provider.shared_options)
-    provider_options = make_native_options(target, options._replace(provider_options=own), captures)
+    provider_options = make_native_options(target, options, captures)
     if device.library:
         # Provider names do not select a plugin, even a registered one. Its device does.
         native.add_provider_for_devices([find_runtime_device(device)], provider_options)
         return None, get_device_lock(device)
     provider.prepare()
-    helping_options = options._replace(provider_options=theirs)
-    targets = {name: target._replace(device=device._replace(provider=name)) for name in helpers}
-    helping = [(name, make_native_options(helper, helping_options, False)) for name, helper in targets.items()]
-    return [(provider.name, provider_options), *helping, CPU_NAME], get_device_lock(device)
+    return [(provider.name, provider_options), CPU_NAME], get_device_lock(device)
 
 
 def has_addresses(device: ProviderDevice, session: onnxruntime.InferenceSession) -> bool:

@@ -1,25 +1,112 @@
-"""The known providers, queries about them, and their locks. A new provider needs a file, and an entry here."""
+"""The known providers, queries about them, and their locks. A new provider needs a `Provider` here, in `PROVIDERS`."""
 
 from __future__ import annotations
 
+import platform
 import threading
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 
+from ....enums import Precision
 from ....errors import InvalidArgumentError
 from ...base.messages import did_you_mean
 from ..engine import EngineOptions
 from ..runs import UNLOCKED
-from .coreml import COREML
-from .cuda import CUDA
-from .directml import DIRECTML
+from . import nvidia
 from .openvino import OPENVINO, OPENVINO_PACKAGE
-from .provider import CPU_NAME, Provider, ProviderDevice, Target, shorten
-from .tensorrt import TENSORRT
-from .webgpu import WEBGPU
+from .provider import BUILT_IN, CPU_NAME, Provider, ProviderDevice, Target, shorten
 
 CPU = Provider(CPU_NAME, option_keys="", built_in_devices=list)
 AZURE = Provider("AzureExecutionProvider", built_in_devices=list)
 """Calls models over the network; it has no local device."""
+
+
+def _make_device_option(target: Target, options: EngineOptions) -> Mapping[str, str]:
+    """The option that selects the device of a provider in the runtime's package."""
+    return {"device_id": str(target.device.number)} if target.device and not target.device.library else {}
+
+
+def _make_cuda_options(target: Target, options: EngineOptions) -> Mapping[str, str]:
+    """Disables TF32, which has ten bits of mantissa, if float32 is requested explicitly."""
+    float32 = {"use_tf32": "0"} if options.precision is Precision.FLOAT32 else {}
+    return {**float32, **_make_device_option(target, options)}
+
+
+# In the package onnxruntime-gpu. They refuse unknown options themselves.
+
+CUDA = Provider(
+    "CUDAExecutionProvider",
+    rank=0,
+    options=_make_cuda_options,
+    memory="cuda",
+    has_addresses=True,
+    capture_option="enable_cuda_graph",
+    worth_trying=(
+        # Users report factors of 48, either way. One of the values is the default, depending on the version.
+        *(("cudnn_conv_algo_search", search) for search in ("EXHAUSTIVE", "HEURISTIC", "DEFAULT")),
+        *(("cudnn_conv_use_max_workspace", is_max) for is_max in ("0", "1")),
+        ("prefer_nhwc", "1"),
+    ),
+    built_in_devices=partial(nvidia.list_devices, "CUDAExecutionProvider"),
+    prepare=nvidia.preload,
+    process_memory=nvidia.read_process_memory,
+)
+
+TENSORRT = Provider(
+    "TensorrtExecutionProvider",
+    options=_make_device_option,
+    built_in_devices=partial(nvidia.list_devices, "TensorrtExecutionProvider"),
+    prepare=nvidia.preload,
+)
+"""It compiles for minutes, so it is used only if named."""
+
+DIRECTML = Provider(
+    "DmlExecutionProvider",
+    rank=1,
+    option_keys="device_id performance_preference device_filter disable_metacommands",
+    options=_make_device_option,
+    is_sequential=True,
+    takes_one_thread=True,
+)
+"""In the package onnxruntime-directml: any GPU with a Direct3D 12 driver. Its memory cannot be bound. The runtime lists
+its devices with the numbers of DXGI's adapters, which the option `device_id` takes."""
+
+WEBGPU = Provider(
+    "WebGpuExecutionProvider",
+    rank=2,
+    # Without enableGraphCapture: version 0.4 leaves copies between buffers out of a captured graph, and the outputs
+    # then keep their old contents.
+    option_keys="""preferredLayout dawnBackendType deviceId storageBufferCacheMode uniformBufferCacheMode
+        queryResolveBufferCacheMode defaultBufferCacheMode validationMode forceCpuNodeNames preserveDevice
+        powerPreference""",
+    memory="webgpu",
+    worth_trying=(("preferredLayout", "NCHW"), ("preferredLayout", "NHWC")),
+    # The plugin encodes the commands, copies and allocations of all its sessions with one encoder; two threads in it
+    # cause wrong results.
+    shares_lock=True,
+    is_sequential=True,
+    is_software_on_cpu=True,
+)
+"""A plugin: any GPU with a Vulkan, Metal or Direct3D 12 driver."""
+
+
+def _make_coreml_options(target: Target, options: EngineOptions) -> Mapping[str, str]:
+    """Selects ML programs, which have more operators than the older format, and real float32."""
+    units = {"gpu": "CPUAndGPU", "npu": "CPUAndNeuralEngine"}.get(target.device.hardware if target.device else "")
+    return {"ModelFormat": "MLProgram"} | ({"MLComputeUnits": units} if units else {})
+
+
+def _list_coreml_devices() -> Sequence[ProviderDevice]:
+    """The GPU and the Neural Engine; Intel's Macs lack the latter, and Core ML would use the CPU instead."""
+    gpu = ProviderDevice(COREML.name, BUILT_IN, "", 0, "gpu", "Apple's GPU, by Core ML", "Apple", float16=True)
+    if platform.machine() != "arm64":
+        return (gpu,)
+    return gpu, gpu._replace(number=1, hardware="npu", name="Apple's Neural Engine, by Core ML")
+
+
+COREML = Provider("CoreMLExecutionProvider", options=_make_coreml_options, built_in_devices=_list_coreml_devices)
+"""In the package onnxruntime on macOS. Its memory cannot be bound. It refuses unknown options itself."""
 
 PROVIDERS = {
     provider.name: provider

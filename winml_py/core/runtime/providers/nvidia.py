@@ -1,4 +1,4 @@
-"""Facts about NVIDIA's GPUs from the driver's program `nvidia-smi`."""
+"""Facts about NVIDIA's GPUs from the driver's program `nvidia-smi`, and about the runtime that uses them."""
 
 from __future__ import annotations
 
@@ -102,3 +102,11 @@ def parse_bus_address(address: str) -> tuple[int, int]:
     domain, bus, slot = address.split(":")
     device, _, function = slot.partition(".")
     return int(domain, 16), int(bus, 16) << 16 | int(device, 16) << 8 | int(function or "0", 16)
+
+
+def read_built_versions() -> str:
+    """The versions of CUDA and cuDNN that the installed ONNX Runtime was built for; "" if none."""
+    from onnxruntime.capi import build_and_package_info as build
+
+    names = (("CUDA", "cuda_version"), ("cuDNN", "cudnn_version"))
+    return " and ".join(f"{what} {value}" for what, name in names if (value := getattr(build, name, "")))

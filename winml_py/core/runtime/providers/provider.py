@@ -1,4 +1,4 @@
-"""The description of a provider: the fields of its `Provider`, in its file, say everything specific to it."""
+"""The description of a provider: the fields of its `Provider` say everything specific to it."""
 
 from __future__ import annotations
 
@@ -85,9 +85,6 @@ class Provider(NamedTuple):
         worth_trying: options, as pairs, that `winml-py tune` tries; they change only the last digits.
         shares_lock: whether all sessions on a device share one lock.
         takes_one_thread: whether only one thread at a time may run a session of it.
-        helpers: the names of providers on the same device that take its unsupported nodes before the CPU does.
-        option_prefix: what its options begin with, if it has helpers; the caller's other options are the helpers'.
-        shared_options: options without that prefix that both get.
         built_in_devices: lists its devices, for a provider in the runtime's package; None if the runtime or a plugin
             lists them. Raises InvalidDeviceError if there are none.
         prepare: called before a provider of the runtime's package is used.
@@ -112,9 +109,6 @@ class Provider(NamedTuple):
     worth_trying: tuple[tuple[str, str], ...] = ()
     shares_lock: bool = False
     takes_one_thread: bool = False
-    helpers: tuple[str, ...] = ()
-    option_prefix: str = ""
-    shared_options: tuple[str, ...] = ()
     built_in_devices: Callable[[], Sequence[ProviderDevice]] | None = None
     prepare: Callable[[], None] = lambda: None
     meta_device_key: str = ""
@@ -124,11 +118,6 @@ class Provider(NamedTuple):
     memory_factors: tuple[float, float] = (0, 0)
     package: str = ""
     probe: str = ""
-
-
-def make_device_option(target: Target, options: EngineOptions) -> Mapping[str, str]:
-    """The option that selects the device of a provider in the runtime's package."""
-    return {"device_id": str(target.device.number)} if target.device and not target.device.library else {}
 
 
 def shorten(name: str) -> str:
