@@ -63,7 +63,6 @@ NOT_CALLED = {
     "AsyncOperation",
     "AttachedContracts",
     "BitmapBuffer",
-    "Candidate",
     "CompiledOperator",
     "ConversionReport",
     "EvaluationStream",

@@ -22,7 +22,7 @@ from winml_py.core.runtime.providers import plugins
 from winml_py.core.runtime.providers.catalogue import WEBGPU
 from winml_py.core.runtime.providers.openvino import OPENVINO, OPENVINO_PACKAGE
 from winml_py.core.runtime.providers.provider import ProviderDevice
-from winml_py.perf import tune
+from winml_py.perf import tuning
 
 OF_PLUGINS = {"gpu", "openvino_plugin", "real_plugins"}
 """Fixtures of tests that see the plugin packages which are installed."""
@@ -130,7 +130,7 @@ def short_tune(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `tune` measures takes no time, and says nothing about times."""
     monkeypatch.setattr(timing, "BLOCK_SECONDS", 0.002)
     monkeypatch.setattr(timing, "REST_SECONDS", 0)
-    monkeypatch.setattr(tune, "ROUNDS", 1)
+    monkeypatch.setattr(tuning, "ROUNDS", 1)
 
 
 @pytest.fixture

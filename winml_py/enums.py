@@ -48,13 +48,20 @@ class LearningModelDeviceKind(IntEnum, metaclass=_DeviceKinds):
 
 
 class Precision(IntEnum):
-    """The arithmetic a session computes in."""
+    """The number type a session computes in."""
 
     AUTO = 0
-    """The model's own, if the device supports it: float16 models in half precision, if that is accurate and faster."""
+    """float32 on a CPU. On a GPU, float16 for float16 models if the GPU has it, and float32 for others."""
     FLOAT32 = 1
-    HALF = 2
-    """On a CPU, half precision for float32 models too, if the results agree and it is faster. On a GPU, as `AUTO`."""
+    FLOAT16 = 2
+    """11 bits of each number, up to 65504."""
+    BFLOAT16 = 3
+    """8 bits of each number, in the range of float32."""
+
+    @property
+    def is_half(self) -> bool:
+        """Whether numbers have 16 bits."""
+        return self in (Precision.FLOAT16, Precision.BFLOAT16)
 
 
 class Weights(IntEnum):

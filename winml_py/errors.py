@@ -214,9 +214,9 @@ class EngineLostError(DeviceLostError):
 
 
 class EngineWarning(UserWarning):
-    """An engine's results differ from the reference, or it does not support the options on this processor.
+    """The options of a session were tuned on another processor or device, or with other versions of the engines.
 
-    `session.explain()` says more. The warning appears once: an engine whose results differed is not used again.
+    Another engine may be the fastest here, and the one that the options name was not compared with ONNX Runtime here.
     """
 
 

@@ -5,13 +5,12 @@ from .core.features.ranking import Prediction
 from .core.imaging.picture_placement import PicturePlacement
 from .core.imaging.video_writer import Framed
 from .core.model.contracts import AttachedContracts
-from .core.runtime.engine import Candidate, Explanation, PlacedNode
+from .core.runtime.engine import Explanation, PlacedNode
 from .core.session.stream import EvaluationStream
 
 __all__ = [
     "AsyncOperation",
     "AttachedContracts",
-    "Candidate",
     "EvaluationStream",
     "Explanation",
     "Framed",

@@ -81,8 +81,8 @@ def test_the_table_is_for_people(seven: Path) -> None:
     ("code", "arguments", "words"),
     [
         (2, [], "Missing argument"),
-        (2, [DIGITS, "--settings", "s.json", "--engine", "auto"], "omit --engine and"),
-        (2, [DIGITS, "--settings", "s.json", "--precision", "half"], "and --precision."),
+        (2, [DIGITS, "--settings", "s.json", "--engine", "openvino"], "omit --engine and"),
+        (2, [DIGITS, "--settings", "s.json", "--precision", "float16"], "and --precision."),
     ],
 )
 def test_mistakes(

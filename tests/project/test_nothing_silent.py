@@ -139,7 +139,7 @@ def test_unknown_options() -> None:
         ({"intra_op_num_thread": 1}, "no session option 'intra_op_num_thread'. Did you mean 'intra_op_num_threads'"),
         ({"tuning": {"memory_arna": True}}, "Tuning has no 'memory_arna'. Did you mean 'memory_arena'"),
         ({"session_config": {"a": None}}, "each value is a str, a bool or a number"),
-        ({"precision": "haf"}, "precision has no 'haf'. Did you mean 'half'"),
+        ({"precision": "float61"}, "precision has no 'float61'. Did you mean 'float16'"),
         ({"precision": 3}, "precision has no 3. Known: auto"),
     ],
 )

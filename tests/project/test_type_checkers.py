@@ -35,7 +35,7 @@ class NumbaArray:
 
 options = LearningModelSessionOptions()
 options.batch_size_override = 1
-options.engine, options.precision, options.weights = "auto", Precision.HALF, Weights.PRIVATE
+options.engine, options.precision, options.weights = "openvino", Precision.BFLOAT16, Weights.PRIVATE
 options.engine = None
 options.graph_capture = options.profiling = True
 options.isolation = "process"
@@ -117,7 +117,7 @@ PLANTED = {
     "report.is_god": '"is_god"',
     "options.engine = 5": "str | None",
     "options.batch_size_override = '1'": '"int"',
-    "options.precision = 'half'": '"Precision"',
+    "options.precision = 'float16'": '"Precision"',
     "options.profiling = 'no'": '"bool"',
     "options.isolation = True": "Isolation | str",
     "options.input_shape_overrides = {'image': 28}": "Sequence[int]",

@@ -2,10 +2,10 @@
 
 browser_check.py           samples/browser in Chromium, against `winml-py run`
 conformance.py             ONNX's conformance suite, through winml_py and through raw ONNX Runtime
-exact_operators.py         the engines that `engine="auto"` may take, on the conformance suite
+exact_operators.py         the engines that `tune` may choose, on the conformance suite
 find_planted_faults.py     faults planted in models: whether `winml_py.compare.first_departure` names the node
 house.py                   size and shape of the package in figures, and the ceilings that CI holds
-integer_models.py          random models over integers and shapes: `engine="auto"` against ONNX Runtime
+integer_models.py          random models over integers and shapes: what `tune` chooses against ONNX Runtime
 learn_limits.py            whether contracts are learned wrongly from made-up functions with limits and special cases
 operators_conformance.py   each operator of the conformance suite through `winml_py.operators`
 portable.py                contracts built into models against `bind`, in Python, in Node and in browsers

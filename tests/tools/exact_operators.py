@@ -1,4 +1,4 @@
-"""Does an engine that `engine="auto"` may take give ONNX Runtime's results on ONNX's conformance suite?
+"""Does an engine that `tune` may choose give ONNX Runtime's results on ONNX's conformance suite?
 
     pip install openvino
     python tests/tools/exact_operators.py
@@ -24,19 +24,19 @@ from tools.conformance import Case, cases
 from winml_py.core.base import child_calls
 from winml_py.core.onnx_file.header import read_header
 from winml_py.core.onnx_file.nodes import read_graph
-from winml_py.core.runtime.cpu.exact import find_inexact_reason
 from winml_py.core.runtime.engine import EngineOptions
 from winml_py.core.runtime.openvino.compile import compile_with_openvino
 from winml_py.core.runtime.providers.openvino import OPENVINO_PACKAGE
 from winml_py.core.runtime.providers.provider import ProviderDevice, Target
 from winml_py.core.runtime.request import CompileRequest
 from winml_py.core.runtime.runs import Bound
+from winml_py.perf.exact import find_inexact_reason
 
 CPU = Target(ProviderDevice(OPENVINO_PACKAGE.name, OPENVINO_PACKAGE.package, "", 0, "cpu", "", ""))
 
 
 def allowed(model: bytes) -> bool:
-    """Whether `auto` would try OpenVINO on it."""
+    """Whether `tune` would try OpenVINO on it."""
     return not find_inexact_reason(read_graph(model, read_header(model)), OPENVINO_PACKAGE.exact_operators)
 
 
@@ -63,7 +63,7 @@ def compared(case: Case) -> str:
 
 
 def compare_all(chosen: Iterable[Case]) -> list[tuple[str, bool, str]]:
-    """Name, whether `auto` would try it, and how it compares, of each case."""
+    """Name, whether `tune` would try it, and how it compares, of each case."""
     from tools.exact_operators import compared  # by a name that another process knows, too
 
     found = []

@@ -4,8 +4,8 @@
 
 A model grows node by node: a node is kept where ONNX Runtime computes it on the numbers at hand. So every model is
 right for the inputs it was made with, and may be refused for the others that it is tried on: those have other sizes and
-other numbers, which move positions, counts and shapes. It prints the seeds where a session with `engine="auto"`, which
-takes OpenVINO wherever it may, gives another result, or another error, than ONNX Runtime.
+other numbers, which move positions, counts and shapes. It prints the seeds where the engine that `tune` chooses, on an
+input of each shape and with OpenVINO as the faster one, gives another result, or another error, than ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ class Compared(NamedTuple):
     """What became of one model.
 
     Attributes:
-        engine: what ran it in the end.
+        engine: the one that `tune` chose.
         problem: where the results differ, or "".
     """
 
@@ -252,50 +252,51 @@ class Compared(NamedTuple):
 
 
 def compared(seed: int) -> Compared:
-    """Evaluates the model of a seed on all its inputs with `engine="auto"`, and with OpenVINO alone where auto may.
+    """Tunes the model of a seed on an input of each shape, and evaluates it on all inputs with what was chosen.
 
     The caller sees to it that OpenVINO counts as the faster one.
     """
-    from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, WinMLError
+    from winml_py import LearningModel, LearningModelSession, WinMLError
+    from winml_py.perf import tune
 
     found = grown(seed)
     wanted = list(expected_of(found.model, found.inputs))
-    options = LearningModelSessionOptions()
-    options.engine, options.batch_size_override, options.intra_op_num_threads = "auto", 0, 1
-    ways = ["auto"]
-    engine = ""
-    for way in ways:
-        options.engine = way
+    model = LearningModel.load(found.model)
+    given: dict[object, Any] = {}
+    for inputs, expected in zip(found.inputs, wanted, strict=True):
+        if not isinstance(expected, str):
+            given.setdefault(inputs["x"].shape, inputs)
+    try:
+        options = tune(model, list(given.values()))
+        session = LearningModelSession(model, None, options)
+    except WinMLError as error:
+        return Compared("", f"no session: {error}")
+    for index, (inputs, expected) in enumerate(zip(found.inputs, wanted, strict=True)):
+        if inputs["x"].shape not in given:
+            continue  # OpenVINO may write over other memory where ONNX Runtime refuses the shapes
+        came: dict[str, Array] | str
         try:
-            session = LearningModelSession(LearningModel.load(found.model), None, options)
-        except WinMLError as error:
-            return Compared("", f"{way}: no session: {error}")
-        for index, (inputs, expected) in enumerate(zip(found.inputs, wanted, strict=True)):
-            if way != "auto" and inputs["x"].shape != found.inputs[0]["x"].shape:
-                continue  # auto gives no shapes to OpenVINO that ONNX Runtime has not accepted
-            came: dict[str, Array] | str
-            try:
-                outputs = session.evaluate_features(inputs).outputs
-                came = {name: np.asarray(value.to_numpy()) for name, value in outputs.items()}
-            except WinMLError:
-                came = "an error"
-            if problem := difference(expected, came):
-                return Compared(session.engine, f"{way}, input {index}: {problem}; {dict(found.operators)}")
-        if way == "auto":
-            engine = session.engine
-            ways += ["openvino"] if engine == "openvino" else []  # also what no check has seen
-        session.close()
+            outputs = session.evaluate_features(inputs).outputs
+            came = {name: np.asarray(value.to_numpy()) for name, value in outputs.items()}
+        except WinMLError:
+            came = "an error"
+        if problem := difference(expected, came):
+            return Compared(session.engine, f"input {index}: {problem}; {dict(found.operators)}")
+    engine = session.engine
+    session.close()
     return Compared(engine, "")
 
 
 def main() -> int:
-    from winml_py.core.runtime.cpu import choice
+    from winml_py.perf import tuning
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    choice._measure_times = lambda targets, _: {each: 10.0**-place for place, each in enumerate(targets)}
+    tuning.list_changes = lambda _: [("openvino", {"engine": "openvino"})]
+    tuning.ROUNDS = 1
+    tuning.compute_gain = lambda *_: tuning.Gain(2, (2, 1), 0)
     engines, bad = Counter[str](), 0
     for seed in range(options.seed, options.seed + options.count):
         found = compared(seed)

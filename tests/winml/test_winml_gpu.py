@@ -108,7 +108,7 @@ def test_a_float16_model_runs_in_what_the_device_has(gpu: LearningModelDevice, h
     assert gpu._device is not None
     device = LearningModelDevice(LearningModelDeviceKind.DIRECTX, _device=gpu._device._replace(float16=has_float16))
     session = on(device, half_model(cast=False))
-    assert session.precision is (Precision.HALF if has_float16 else Precision.FLOAT32)
+    assert session.precision is (Precision.FLOAT16 if has_float16 else Precision.FLOAT32)
     came = session.evaluate_features({"x": np.float16([0.5, 1, 2, 4])}).outputs["y"].to_numpy()
     assert (came.dtype, came.tolist()) == (np.float16, [1.5, 3, 5, 8])
     cast = on(device, half_model(cast=True)).evaluate_features({"x": np.float32([1, 2, 3, 4])}).outputs["y"]

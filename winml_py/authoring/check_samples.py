@@ -141,7 +141,7 @@ def _check_sample(session: LearningModelSession, known: KnownAnswer) -> AnswerCh
         outputs = flatten_outputs(evaluate_to_arrays(session, known.make_values()))
     except WinMLError as error:
         return AnswerCheck(sample, (f"it cannot be evaluated: {error}",), math.inf)
-    least_tolerance = HALF_TOLERANCE if session.precision is Precision.HALF else 0.0
+    least_tolerance = HALF_TOLERANCE if session.precision.is_half else 0.0
     problems, largest = list[str](), 0.0
     for output in known.outputs:
         if output.name in outputs:

@@ -197,13 +197,13 @@ def case_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Where and how a model runs; the command is given a `case`, whose model and inputs it sets itself."""
 
     @device_option
-    @click.option("--engine", metavar="NAME", help="onnxruntime (default), auto or openvino.")
+    @click.option("--engine", metavar="NAME", help="onnxruntime (default) or openvino.")
     @click.option(
         "--precision",
         type=click.Choice(Precision, case_sensitive=False),
         default=Precision.AUTO,
         metavar="KIND",
-        help="auto (default), float32 or half.",
+        help="auto (default), float32, float16 or bfloat16.",
     )
     @settings_option
     @size_options

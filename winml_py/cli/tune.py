@@ -6,12 +6,13 @@ import os
 
 import click
 
-from .._cases.case import Case
-from .._cases.examples import StatedSizes
+from .._cases.case import Case, find_input_sizes, sizes_to_json
+from .._cases.examples import StatedSizes, make_examples, tell_assumed_sizes
+from .._cases.files import assign_files, read_inputs
 from ..core.base.atomic_files import require_folder
 from ..core.base.messages import Facts
 from ..core.imaging.contract import ImageContract
-from ..perf.tune import tune as search
+from ..perf.tuning import search
 from .arguments import (
     contract_option,
     device_option,
@@ -44,17 +45,24 @@ def tune(
 ) -> None:
     """Search for session options that make MODEL faster.
 
-    On a CPU it tries engines, precision, threads and memory, on a GPU its provider's options, on INPUT or on example
-    inputs. A change is kept if it is clearly faster than the best so far, and results stay the same.
-    LearningModelSessionOptions.load(FILE) reads the file that --output writes.
+    On a CPU it tries engines, number types, threads and memory, on a GPU its provider's options. A change is kept if it
+    is clearly faster than the best so far, and the results on every INPUT stay the same. Without INPUT, the engine and
+    the number type stay. LearningModelSessionOptions.load(FILE) reads the file that --output writes.
     """
     if output:
         require_folder(output)
     with show_progress("tuning") as advance, prefix_errors(model, *inputs):
-        tuned = search(Case(model, inputs, device, contract=contract, sizes=sizes), advance)
+        case = Case(model, inputs, device, contract=contract, sizes=sizes)
+        loaded = case.load()
+        items = [read_inputs(loaded, files) for _, files in assign_files(loaded, inputs)] if inputs else []
+        examples = {} if inputs else make_examples(loaded, sizes)
+        features = sizes.apply(loaded.input_features)
+        with tell_assumed_sizes(features, items[0] if items else ()):
+            tuned = search(loaded, items, examples, case.find_device(), case.options(loaded), advance)
     if output:
         tuned.options.save(output, notes={"model": os.path.basename(model), "device": tuned.device})
-    facts: Facts = {"model": model} | tuned.to_json()
+    shown = sizes_to_json(find_input_sizes(features, items[0] if items else {}))
+    facts: Facts = {"model": model} | tuned.to_json() | {"sizes": shown}
     emit(facts, as_json, _print_trials)
     warn_assumed(model, facts["sizes"])
     if output and not as_json:

@@ -23,7 +23,6 @@ from ..core.features.tensor_classes import FLOAT_KINDS, TENSOR_CLASSES
 from ..core.model.model import LearningModel
 from ..core.session.result import LearningModelEvaluationResult
 from ..core.session.session import LearningModelSession
-from ..enums import Precision
 from ..errors import InvalidArgumentError, InvalidBindingError, MissingInputError, SizeMismatchError, WinMLError
 from ..vision.detections import Detections, detections, read_facts
 from ..vision.layouts import find_layouts, recognise_layout
@@ -184,7 +183,7 @@ def compare(first: Case, second: Case, progress: Progress = lambda done, what: N
         LearningModelSession(model, first.find_device(), first.options(model)) as session,
         LearningModelSession(second_model, second.find_device(), second.options(second_model)) as second_session,
     ):
-        is_half = Precision.HALF in (session.precision, second_session.precision)
+        is_half = session.precision.is_half or second_session.precision.is_half
         is_half = is_half or model.precision != second_model.precision
         for index, (label, make_values) in enumerate(items):
             progress(index / len(items), label)

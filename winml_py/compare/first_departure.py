@@ -340,11 +340,9 @@ class _ComparedModel:
         options = self._case.options(model)
         options.named_dimension_overrides, options.input_shape_overrides = {}, {}
         options.engine, options.weights, options.profiling = self._engine, Weights.PRIVATE, False
-        if options.precision is Precision.HALF:  # the whole model's: for a part, another precision could be the fastest
+        options.tuned_for = {}  # a part is another model
+        if not self.half and options.precision.is_half:  # a GPU, where not every part may be float16
             options.precision = Precision.AUTO
-            if self.half:
-                hint = {"INFERENCE_PRECISION_HINT": {"float16": "f16", "bfloat16": "bf16"}[self.half]}
-                options.provider_options = {**options.provider_options, **hint}
         return self._open_session(model, options)
 
     def _make_part(self, tensor: str, stops: Collection[str], tensors: Mapping[str, Any]) -> onnx.ModelProto:
@@ -374,5 +372,7 @@ class _ComparedModel:
         inputs = {feature.name: make_input(feature.name) for feature in session.model.input_features}
         results = evaluate_to_arrays(session, inputs)
         if session.model is self._model:
-            self._engine, self.half = session.explain().engine, session.explain().number_type
+            self._engine = session.engine
+            if session.device.hardware == "cpu" and session.precision.is_half:
+                self.half = session.precision.name.lower()
         return results

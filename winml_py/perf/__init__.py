@@ -1,4 +1,4 @@
-"""Measuring the time of load, bind and evaluate, phase by phase.
+"""Measuring the time of load, bind and evaluate, phase by phase; and finding the fastest session options.
 
 Example:
     >>> from winml_py.perf import Case, measure
@@ -10,5 +10,6 @@ Example:
 from .._cases.case import Case
 from .._cases.examples import ExampleShape, StatedSizes
 from .measure import PHASES, Measurement, measure
+from .tuning import tune
 
-__all__ = ["PHASES", "Case", "ExampleShape", "Measurement", "StatedSizes", "measure"]
+__all__ = ["PHASES", "Case", "ExampleShape", "Measurement", "StatedSizes", "measure", "tune"]

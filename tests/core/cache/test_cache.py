@@ -9,17 +9,12 @@ import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from winml_py.cli.main import main
 from winml_py.core.cache import folders, records
-from winml_py.core.runtime.cpu.choice import CpuChoice
-from winml_py.core.runtime.engine import EngineOptions
-from winml_py.core.runtime.providers.provider import Target
-from winml_py.core.runtime.request import CompileRequest
 
 KEY = "0123456789" * 4
 ANSWER = {
@@ -216,39 +211,6 @@ def test_the_list_is_right_about_paths_and_sizes(place: Path) -> None:
     (entry,) = records.list_records()
     path = place / f"{KEY}.winml-py.json"
     assert (entry.path, entry.size) == (path, path.stat().st_size)
-
-
-def candidate(**facts: Any) -> dict[str, Any]:
-    return {"candidates": [*ANSWER["candidates"], ANSWER["candidates"][0] | facts]}
-
-
-@pytest.mark.parametrize(
-    "facts",
-    [
-        {"engine": ["onnxruntime"]},
-        {"engine": None},
-        {"precision": "FLOAT8"},
-        {"precision": ["FLOAT32"]},
-        {"precision": {}},
-        {"candidates": 7},
-        {"candidates": [7]},
-        {"candidates": [[]]},
-        {"candidates": None},
-        {"candidates": "onnxruntime"},
-        candidate(precision="0"),
-        candidate(precision=77),
-    ],
-)
-def test_an_answer_of_wrong_types_counts_as_none(place: Path, facts: dict[str, Any]) -> None:
-    request = CompileRequest(b"", EngineOptions(1))
-    asked = CpuChoice(request, [Target(None, False)])
-    asked._key = KEY
-    records.write(KEY, ANSWER)
-    found = asked._recall(request)
-    assert found is not None
-    assert str(found.explanation).startswith("onnxruntime in float32: measured")
-    records.write(KEY, ANSWER | facts)
-    assert asked._recall(request) is None
 
 
 def test_no_room_and_no_locks_are_no_errors(

@@ -94,7 +94,7 @@ ROWS = [
     Row("intra_op_num_threads", 7, lambda made: made.native.native.intra_op_num_threads == 7),
     Row("intra_op_thread_spinning", False, lambda made: made.entry("session.intra_op.allow_spinning") == "0"),
     Row("engine", "onnxruntime", lambda made: True),
-    Row("precision", Precision.HALF, lambda made: any(words in str(made.session.explain()) for words in NO_HALF)),
+    Row("precision", Precision.FLOAT16, lambda made: made.session.precision is Precision.FLOAT16),
     Row(
         "precision",
         Precision.FLOAT32,
@@ -123,11 +123,10 @@ ROWS = [
     Row("profiling", True, lambda made: bool(made.native.native.enable_profiling)),
 ]
 
-NO_HALF = ("the model is float32; `winml-py convert`", "no other installed engine")
-"""What `explain()` says where half precision changes nothing for a model."""
-
-ELSEWHERE = {"isolation"}
-"""A substitute does not reach another process: tests/core/runtime/test_isolation.py, on all engines that are there."""
+ELSEWHERE = {"isolation", "tuned_for"}
+"""A substitute does not reach another process: tests/core/runtime/test_isolation.py, on all engines that are there; and
+tests/perf/test_tune.py.
+"""
 
 
 def name_of(row: Row) -> str:
@@ -205,7 +204,7 @@ def test_it_is_applied_or_refused_or_told(runtime: Runtime, engine: str, row: Ro
     assert any(word in refusal for word in words) or SPELLED[row.option] in refusal, refusal
 
 
-SPELLED = {"precision": "half precision"}
+SPELLED = {"precision": "float16"}
 """The words of a refusal that does not spell the option."""
 
 OPENVINO: dict[str, Callable[[LearningModelSession, dict[str, str]], bool]] = {
@@ -229,7 +228,7 @@ def test_openvinos_package_applies_or_refuses_it(openvino: object, row: Row) -> 
     attribute, _, name = row.option.partition(".")
     value = {"threads": "1"} if attribute == "provider_options" else row.value
     options = make_options(**{"batch_size_override": 0, "engine": "openvino"} | {attribute_of(row): value})
-    if row.value is Precision.HALF:
+    if row.value is Precision.FLOAT16:
         options.precision = Precision.FLOAT32  # which of them the processor has is another test's
     model = LearningModel.load(denoted())
     if row.option not in OPENVINO:

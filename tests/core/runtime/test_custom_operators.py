@@ -453,7 +453,7 @@ def test_profiles_and_engines() -> None:
         made.evaluate_features({"x": X})
         events = json.loads(made._private_state.engine.end_profiling())
     assert {event["args"]["op_name"] for event in events if event["name"].endswith("kernel_time")} == {"Neg", "Relu"}
-    with open_free_session(whole, operators=[operator], engine="auto") as made:
+    with open_free_session(whole, operators=[operator]) as made:
         assert made.engine == "onnxruntime"
         assert "my:Own in Python" in str(made.explain())
 

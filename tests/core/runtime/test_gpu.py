@@ -80,7 +80,7 @@ def test_each_small_model_gives_what_the_cpu_gives(gpu: LearningModelDevice, nam
     model = LearningModel.load(MODELS / f"{name}.onnx")
     is_half = model.precision != "float32"
     session, host = LearningModelSession(model, gpu), LearningModelSession(model)
-    assert session.precision is (Precision.HALF if is_half else Precision.FLOAT32)
+    assert session.precision is (Precision.FLOAT16 if is_half else Precision.FLOAT32)
     assert session.engine == gpu.provider
     inputs = small_inputs(model)
     for _ in range(2):
@@ -244,7 +244,7 @@ def test_a_picture_for_a_float16_model(gpu: LearningModelDevice) -> None:
     for has_half in (True, False):
         device = LearningModelDevice(LearningModelDeviceKind.DIRECTX, _device=gpu._device._replace(float16=has_half))
         session = open_free_session(model, device)
-        assert session.precision is (Precision.HALF if has_half else Precision.FLOAT32)
+        assert session.precision is (Precision.FLOAT16 if has_half else Precision.FLOAT32)
         came = session.evaluate_features({"x": value, "y": TensorFloat16Bit.create()}).outputs["y"].to_numpy()
         assert came.dtype == np.float16
         assert np.abs(came.astype(np.float32) - expected.astype(np.float32)).max() <= 1.1 / 255

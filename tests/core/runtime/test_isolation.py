@@ -57,7 +57,6 @@ from winml_py.errors import (
     CorruptModelError,
     DeviceLostError,
     EngineLostError,
-    EngineWarning,
     EvaluationError,
     EvaluationTimeoutError,
     InvalidArgumentError,
@@ -265,22 +264,6 @@ class TestTheSameAnswers:
             expected = run_raw(str(MODELS / "digits.onnx"), {"image": image})["probabilities"]
             np.testing.assert_allclose(result, expected, atol=1e-5)
             assert session.evaluate_features({"image": PICTURES / "seven.png"}).top_k(1)[0].index == 7
-
-    def test_another_engine_that_decides_later(self, openvino: object) -> None:
-        with isolated(MODELS / "digits.onnx", engine="auto") as session:
-            assert session.engine == "undecided"
-            image = random_digits()
-            result = session.evaluate_features({"image": image}).outputs["probabilities"].to_numpy()
-            expected = run_raw(str(MODELS / "digits.onnx"), {"image": image})["probabilities"]
-            np.testing.assert_allclose(result, expected, atol=1e-3)
-            assert session.engine != "undecided"
-            assert {candidate.engine for candidate in session.explain().candidates} >= {"onnxruntime"}
-
-    def test_warnings_of_the_process(self, session: LearningModelSession) -> None:
-        engine: Any = private_state(session).engine
-        ours, theirs = answering(b'{"value": 1, "warnings": ["It differs."]}')
-        with ours, theirs, pytest.warns(EngineWarning, match="It differs"):
-            assert engine._ask(isolated_engine._Lane(ours), "placement", read=int) == 1
 
 
 class TestErrors:

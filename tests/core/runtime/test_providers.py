@@ -31,7 +31,7 @@ DEVICE = ProviderDevice(NAME, "onnxruntime-ep-abacus", "lib.so", 3, "gpu", "Abac
 
 
 def options(target: Target, given: EngineOptions) -> dict[str, str]:
-    return {"beads": str(given.intra_op_num_threads), "half": str(target.half)}
+    return {"beads": str(given.intra_op_num_threads), "half": str(target.precision.is_half)}
 
 
 def register(monkeypatch: pytest.MonkeyPatch, **facts: Any) -> None:
@@ -53,7 +53,7 @@ def test_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
         given.provider_options
     )  # nobody knows it
     register(monkeypatch, option_keys="beads wires half record", options=options, capture_option="record")
-    native = catalogue.make_native_options(Target(DEVICE, half=True), EngineOptions(4), False)
+    native = catalogue.make_native_options(Target(DEVICE, Precision.FLOAT16), EngineOptions(4), False)
     assert native == {"beads": "4", "half": "True"}
     asked = catalogue.make_native_options(Target(DEVICE), given, True)
     assert asked == {"beads": "7", "wires": "2", "half": "False", "record": "1"}  # the caller's come first
@@ -98,10 +98,10 @@ class Session:
 def test_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     register(monkeypatch, memory="beads")
     session: Any = Session()
-    target = Target(DEVICE, half=True)
+    target = Target(DEVICE, Precision.FLOAT16)
     engine = OrtDeviceEngine(session, EngineOptions(1), target, DEVICE, False)
     assert str(engine.location) == "beads:3"
-    assert engine.explanation[:2] == (NAME, Precision.HALF)
+    assert engine.explanation[:2] == (NAME, Precision.FLOAT16)
     assert OrtEngine(session, EngineOptions(1), target).location is None
     engine.close()
 
@@ -186,7 +186,8 @@ def test_openvino_is_told_the_precision(monkeypatch: pytest.MonkeyPatch) -> None
     for hardware, key in (("cpu", "CPU"), ("gpu", "GPU")):
         device = DEVICE._replace(provider=catalogue.OPENVINO.name, hardware=hardware)
         for is_half, hint in ((False, "f32"), (True, "f16")):
-            native = catalogue.make_native_options(Target(device, half=is_half), EngineOptions(3), False)
+            target = Target(device, Precision.FLOAT16 if is_half else Precision.FLOAT32)
+            native = catalogue.make_native_options(target, EngineOptions(3), False)
             config = json.loads(native["load_config"])[key]
             assert config["INFERENCE_PRECISION_HINT"] == hint
             assert config.get("INFERENCE_NUM_THREADS") == ("3" if hardware == "cpu" else None)

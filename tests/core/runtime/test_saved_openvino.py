@@ -17,10 +17,9 @@ from onnx import helper
 
 from helpers.models import chain_matrices, model, tensor
 from helpers.sessions import make_options
-from winml_py import CanceledError, LearningModel, LearningModelSession, LearningModelSessionOptions, Precision, Weights
+from winml_py import CanceledError, LearningModel, LearningModelSession, LearningModelSessionOptions, Weights
 from winml_py.core.base.winrt_object import private_state
 from winml_py.core.cache import folders, records
-from winml_py.core.runtime.cpu import choice
 from winml_py.core.runtime.openvino import compile as openvino_compile
 
 pytestmark = [pytest.mark.one_python, pytest.mark.usefixtures("openvino")]
@@ -209,17 +208,3 @@ def test_cancelling_ends_the_writing(chain: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(CanceledError):
         operation.get()
     assert folders.list_saved_models() == []
-
-
-def test_auto_opens_what_it_chose(chain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first start caches what was chosen, the others open it."""
-    monkeypatch.setattr(  # OpenVINO is the faster one
-        choice,
-        "_measure_times",
-        lambda targets, _: {target: 1.0 if target.device is None else 0.1 for target in targets},
-    )
-    for _ in range(2):
-        session = opened(chain, rows=2, engine="auto", precision=Precision.FLOAT32)
-        assert is_right(session, chain)
-        assert session.engine == "openvino"
-        assert len(folders.list_saved_models()) == 1

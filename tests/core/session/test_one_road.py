@@ -40,7 +40,7 @@ from winml_py.testing import FakeDevice
 
 Array = np.ndarray[Any, Any]
 W = np.array([[1, -2, 3], [0, 1, 5], [2, 2, -1]], np.float32)
-ENGINES = ("onnxruntime", "openvino", "auto", "isolated", "custom", "fake", "gpu")
+ENGINES = ("onnxruntime", "openvino", "isolated", "custom", "fake", "gpu")
 
 
 def matmul(domain: str = "") -> bytes:
@@ -66,8 +66,6 @@ def session(request: pytest.FixtureRequest, real_plugins: None) -> Iterator[Lear
         case "openvino":
             request.getfixturevalue("openvino")
             made = open_free_session(matmul(), engine="openvino")
-        case "auto":
-            made = open_free_session(matmul(), engine="auto")
         case "isolated":
             made = open_free_session(matmul(), isolation="process")
         case "custom":
@@ -181,7 +179,7 @@ def test_the_same_numbers_and_errors(session: LearningModelSession, x: Array, ou
     assert len(errors) == (x.shape[1] != 3), errors
 
 
-OPERATORS = ({}, {"engine": "openvino"}, {"engine": "auto"}, {"isolation": "process"})
+OPERATORS = ({}, {"engine": "openvino"}, {"isolation": "process"})
 
 
 @pytest.mark.parametrize("options", OPERATORS, ids=str)

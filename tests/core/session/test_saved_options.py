@@ -25,7 +25,8 @@ def test_options_come_back_from_a_file(tmp_path: Path) -> None:
     options.override_named_dimension("rows", 7)
     options.intra_op_num_threads = 2
     options.intra_op_thread_spinning = False
-    options.engine, options.precision = "auto", Precision.HALF
+    options.engine, options.precision = "openvino", Precision.BFLOAT16
+    options.tuned_for = {"model": "0123"}
     options.provider_options = {"device_id": 1}
     options.graph_capture, options.allow_cpu_fallback = False, False
     options.close_model_on_session_creation, options.profiling = True, True

@@ -150,6 +150,10 @@ class FileSource(NamedTuple):
             self.require_same(stamp)
             return read_graph(buffer, header)
 
+    def compute_digest(self) -> str:
+        """A digest of the contents of the model file and its data files, whatever their names are."""
+        return _compute_digest(self.folder, self.read_data_stamps())
+
     def measure_mappable_size(self, header: Header) -> int:
         """Bytes of weights, including those in files beside the model."""
         return self.measure_external_size(header) + sum(weight.size for weight in header.weights)
@@ -243,6 +247,12 @@ class BytesSource(NamedTuple):
     def read_graph(self, header: Header) -> ModelGraph:
         """The nodes of the model."""
         return read_graph(self.data, header)
+
+    def compute_digest(self) -> str:
+        """A digest of the contents, equal to that of a file with the same bytes."""
+        import hashlib
+
+        return hashlib.blake2b(hashlib.blake2b(self.data).digest(), digest_size=20).hexdigest()
 
     @property
     def size(self) -> int:

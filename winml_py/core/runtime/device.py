@@ -71,7 +71,7 @@ class LearningModelDevice(Object):
             self._device = _find_gpu(self._kind)
         self._private_state: Compiler
         if self._device is None:
-            from .cpu.compiler import CpuCompiler
+            from .cpu_compiler import CpuCompiler
 
             self._private_state = CpuCompiler()
         else:

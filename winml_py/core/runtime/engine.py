@@ -29,8 +29,7 @@ MAX_THREADS = 1024
 class Tuning:
     """Settings of ONNX Runtime's tuning guide. The defaults are right for most models: measure before changing one.
 
-    Other engines accept none of them: if one is set, a session that names OpenVINO's package fails, and
-    `engine="auto"` leaves that engine out.
+    Other engines accept none of them: if one is set, a session that names OpenVINO's package fails.
 
     Attributes:
         execution_mode: "sequential" runs one node after the other; "parallel" runs branches of the graph concurrently.
@@ -112,8 +111,8 @@ class EngineOptions(NamedTuple):
         batch_size: replaces every dimension denoted `DATA_BATCH`; None leaves them as they are.
         dimensions: replaces named dimensions: pairs of name and size.
         shapes: replaces the free sizes of inputs, by position; pairs of the input's name and its shape.
-        engine: "onnxruntime", "auto", or a provider's name; None if the program names none.
-        precision: the requested arithmetic.
+        engine: "onnxruntime" or a provider's name; None if the program names none.
+        precision: the requested number type.
         provider_options: options of the provider: pairs of key and text.
         allow_cpu_fallback: whether nodes that a provider does not support may run on the CPU.
         graph_capture: whether a GPU captures the graph of its work, and replays it.
@@ -168,8 +167,7 @@ class Engine(Protocol):
 
     Attributes:
         options: what it was compiled with.
-        explanation: what runs it, in which arithmetic, and why; until the first evaluation decides, the engine is
-            "undecided" and the precision AUTO.
+        explanation: what runs it, in which number type, and why.
     """
 
     options: EngineOptions
@@ -237,54 +235,13 @@ EngineInput = str | bytes | Skeleton
 """The form in which an engine gets a model: a path, bytes, or a skeleton."""
 
 
-# The reasons for the choice of an engine.
-
-
-def format_megabytes(size: int) -> str:
-    """Formats a number of bytes."""
-    return f"{size / 1e6:,.{0 if size > 1e7 else 1}f} MB"
-
-
-class Candidate(NamedTuple):
-    """An engine that was considered.
+class Explanation(NamedTuple):
+    """The engine of a session, and why it runs the model. As text, one line.
 
     Attributes:
         engine: "onnxruntime", or a provider's name.
-        precision: the arithmetic.
-        milliseconds: the time of an evaluation, the median of interleaved runs; None if it was not timed.
-        error: the largest difference from float32 arithmetic, relative to the largest magnitude; None if not compared.
-        problem: why it was not chosen, or "".
-        number_type: its type for half precision: "float16" or "bfloat16"; "" if unused or unknown.
-    """
-
-    engine: str
-    precision: Precision
-    milliseconds: float | None = None
-    error: float | None = None
-    problem: str = ""
-    number_type: str = ""
-
-    def __str__(self) -> str:
-        parts = [f"{self.engine} in {self.number_type or self.precision.name.lower()}"]
-        if self.milliseconds is not None:
-            parts.append(f"{self.milliseconds:.3f} ms")
-        if self.error is not None:
-            parts.append(f"error {self.error:.1e}")
-        if self.problem:
-            parts.append(self.problem)
-        return ", ".join(parts)
-
-
-class Explanation(NamedTuple):
-    """The chosen engine, the reason, and the other candidates. As text, one line each.
-
-    Attributes:
-        engine: the chosen engine.
-        precision: its arithmetic.
+        precision: the number type that it computes in.
         reason: the reason, as text.
-        candidates: all engines that were considered, with figures.
-        is_remembered: whether the figures are from an earlier session's measurement.
-        number_type: as that of a `Candidate`.
         memory: about how many bytes the session takes for the model at most, where its engine takes the weights several
             times, as OpenVINO does; 0 elsewhere.
         threads: how many calls run concurrently on how many threads, if compiling fixes that; else "".
@@ -293,15 +250,9 @@ class Explanation(NamedTuple):
     engine: str
     precision: Precision
     reason: str
-    candidates: tuple[Candidate, ...] = ()
-    is_remembered: bool = False
-    number_type: str = ""
     memory: int = 0
     threads: str = ""
 
     def __str__(self) -> str:
-        head = f"{self.engine} in {self.number_type or self.precision.name.lower()}: {self.reason}"
-        head = "; ".join(filter(None, (head, self.threads)))
-        if self.memory:
-            head += f"; it takes up to about {format_megabytes(self.memory)}"
-        return "\n".join([head, *(f"  {candidate}" for candidate in self.candidates)])
+        text = "; ".join(filter(None, (f"{self.engine} in {self.precision.name.lower()}: {self.reason}", self.threads)))
+        return f"{text}; it takes up to about {self.memory / 1e6:,.1f} MB" if self.memory else text

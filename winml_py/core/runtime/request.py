@@ -6,17 +6,13 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
-from ..base.arrays import Array
 from ..base.cancellation import Stop
-from ..onnx_file.nodes import ModelGraph
 from ..onnx_file.source import Skeleton
 from .engine import Engine, EngineInput, EngineOptions
 
-Inputs = Mapping[str, Array]
-
 
 class ModelFeatures(NamedTuple):
-    """The facts about a model's inputs and outputs that the choice of an engine needs.
+    """The facts about a model's inputs and outputs that compiling it needs.
 
     Attributes:
         inputs: the names of the inputs, in the graph's order; () if unknown.
@@ -24,7 +20,6 @@ class ModelFeatures(NamedTuple):
         sizes: the shape of each input tensor, with the sizes that the options override; -1 for a free size.
         has_fixed_shapes: whether the options leave no free size in any input.
         non_tensors: the names of the inputs and outputs that are not tensors of numbers.
-        has_only_numbers: whether it is known that there are no such inputs and outputs; False for a part of a model.
         has_float16: whether weights, inputs or outputs are float16.
         float16_features: the names of the float16 inputs and outputs.
     """
@@ -34,14 +29,8 @@ class ModelFeatures(NamedTuple):
     sizes: Mapping[str, Sequence[int]] = {}
     has_fixed_shapes: bool = False
     non_tensors: Sequence[str] = ()
-    has_only_numbers: bool = False
     has_float16: bool = False
     float16_features: frozenset[str] = frozenset()
-
-
-def _make_empty_graph() -> ModelGraph:
-    """For a model whose graph is unknown; unlike a lambda, a function can be sent to another process."""
-    return ModelGraph([], frozenset(), [])
 
 
 def do_nothing() -> None:
@@ -49,7 +38,7 @@ def do_nothing() -> None:
 
 
 class ModelOrigin(NamedTuple):
-    """The source of a model, and how to read it again.
+    """The source of a model.
 
     Attributes:
         size: bytes of the model file.
@@ -57,8 +46,6 @@ class ModelOrigin(NamedTuple):
         mappable_weights: bytes of the weights that can be mapped, data files included; 0 if none may be.
         path: the path of the model file; "" for a model in memory.
         data_stamps: identify the versions of the model file and its files of weights.
-        graph: reads the model's nodes.
-        reopen: returns the model again for a later compilation; refuses a file that has changed.
         require_unchanged: refuses a compiled model if its files were replaced meanwhile.
     """
 
@@ -67,8 +54,6 @@ class ModelOrigin(NamedTuple):
     mappable_weights: int = 0
     path: str = ""
     data_stamps: Sequence[object] = ()
-    graph: Callable[[], ModelGraph] = _make_empty_graph
-    reopen: Callable[[], EngineInput] | None = None
     require_unchanged: Callable[[], None] = do_nothing
 
 

@@ -8,10 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...enums import TensorKind, Weights
-from ...errors import InvalidArgumentError, NotSupportedError
+from ...errors import EngineWarning, InvalidArgumentError, NotSupportedError
+from ..base import machine
 from ..base.cancellation import Stop
 from ..base.collections import Vector
-from ..base.messages import did_you_mean
+from ..base.messages import did_you_mean, warn_caller
 from ..base.winrt_object import private_state
 from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
 from ..model.model import LearningModel
@@ -66,7 +67,7 @@ def make_compile_request(
     options: EngineOptions,
     stop: Stop | None = None,
 ) -> CompileRequest:
-    """Returns what is to be compiled, with what the choice of an engine needs to know.
+    """Returns what is to be compiled, with what engines need to know about it.
 
     Args:
         model: the model.
@@ -98,7 +99,6 @@ def _describe_features(model: LearningModel, sizes: dict[str, tuple[int, ...]]) 
         sizes=sizes,
         has_fixed_shapes=have_rank and all(-1 not in sizes.get(feature.name, (-1,)) for feature in inputs),
         non_tensors=non_tensors,
-        has_only_numbers=not non_tensors,
         has_float16=model.precision in ("float16", "mixed"),
         float16_features=frozenset(name for name, kind in kinds.items() if kind is TensorKind.FLOAT16),
     )
@@ -106,12 +106,7 @@ def _describe_features(model: LearningModel, sizes: dict[str, tuple[int, ...]]) 
 
 def _describe_origin(model: LearningModel, source: ModelSource, is_private: bool, has_libraries: bool) -> ModelOrigin:
     header = private_state(model).header
-    origin = ModelOrigin(
-        size=model.size,
-        total_size=model.size,
-        graph=partial(source.read_graph, header),
-        reopen=partial(source.make_engine_input, header, is_private),
-    )
+    origin = ModelOrigin(size=model.size, total_size=model.size)
     if not isinstance(source, FileSource):
         return origin
     data_stamps = source.read_data_stamps()
@@ -232,6 +227,45 @@ def require_known_dimensions(options: LearningModelSessionOptions, header: Heade
                 f"The options override the dimension {name!r}, but no input of the model has it.",
                 hint=did_you_mean(name, dimension_names),
             )
+
+
+# What tuned options were measured on.
+
+
+def describe_measured(model: LearningModel, device: LearningModelDevice) -> dict[str, str]:
+    """What the fastest options depend on: the model's content, the processor, the device, and the versions."""
+    from ..cache import records
+    from ..runtime.providers import plugins
+
+    processor = f"{machine.read_processor_name()} {records.make_key(machine.read_processor_id())[:8]}"
+    facts = {"model": private_state(model).open().compute_digest(), "processor": processor, "device": device.name}
+    return facts | plugins.read_versions()
+
+
+def require_tuned_for(options: LearningModelSessionOptions, model: LearningModel, device: LearningModelDevice) -> None:
+    """Refuses options that were tuned for another model; warns if they were measured on something else than this.
+
+    Raises:
+        InvalidArgumentError: the options were tuned for another model.
+    """
+    measured, here = options.tuned_for, describe_measured(model, device)
+    if measured.get("model") != here["model"]:
+        raise InvalidArgumentError(
+            f"The options were tuned for another model than {model.name or 'this one'}.",
+            hint="Tune them for this one: winml_py.perf.tune(model, inputs), or `winml-py tune`. "
+            "options.tuned_for = {} takes them as they are.",
+        )
+    changes = [
+        f"{name} {measured.get(name) or 'none'}, and here it is {here.get(name) or 'none'}"
+        for name in sorted(measured.keys() | here.keys())
+        if measured.get(name) != here.get(name)
+    ]
+    if changes:
+        warn_caller(
+            EngineWarning(
+                f"The options were tuned with {'; '.join(changes)}. Tune them again, or set options.tuned_for = {{}}."
+            )
+        )
 
 
 # Engines in a separate process.

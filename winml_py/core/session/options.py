@@ -75,7 +75,7 @@ def _check_shapes(shapes: Mapping[str, Sequence[int]]) -> Mapping[str, tuple[int
 def _check_engine_name(engine: str | None) -> str | None:
     if engine is not None and (not isinstance(engine, str) or not engine):
         raise InvalidArgumentError(
-            f"The engine is {engine!r}.", hint='Use "onnxruntime", "auto", or a provider: "openvino", say.'
+            f"The engine is {engine!r}.", hint='Use "onnxruntime", or a provider: "openvino", say.'
         )
     return engine
 
@@ -193,26 +193,21 @@ class LearningModelSessionOptions(Object):
     """
 
     engine = Setting[str | None, str | None](lambda: _DEFAULTS.engine, _check_engine_name, "engine")
-    """What runs the model: None (default), "onnxruntime", "openvino", the name of an installed provider, or "auto".
+    """What runs the model: None (default), "onnxruntime", "openvino", or the name of an installed provider.
 
-    None is ONNX Runtime, on every processor; with `Precision.HALF`, engines that support it are tried. A named engine
-    runs all inputs. "auto" times the installed engines in interleaved runs on the inputs of the first evaluation, and
-    takes the fastest of those whose results agree to 1e-3; ties go to ONNX Runtime. The first evaluation of each set of
-    input shapes runs on ONNX Runtime too: if the results differ, ONNX Runtime's are returned, it runs the model from
-    then on, and an `EngineWarning` says so. The choice is cached on disk (`winml-py doctor`); making it takes some
-    seconds: use "auto" for models that run often.
+    None is ONNX Runtime, unless `precision` is a type that only another engine computes in. A named engine runs all
+    inputs, and nothing compares its results: `winml_py.perf.tune` finds out whether one is right and faster.
     """
 
     precision = Setting[Precision, Precision](
         lambda: _DEFAULTS.precision, partial(require_member, Precision, what="The option precision"), "precision"
     )
-    """The arithmetic: `AUTO` (default), `FLOAT32` or `HALF`.
+    """The number type to compute in: `AUTO` (default), `FLOAT32`, `FLOAT16` or `BFLOAT16`.
 
-    On a CPU, `AUTO` is float32, for float16 models too; with `engine="auto"` it may be float16 for a float16 model,
-    on a processor that computes in float16. `HALF` tries bfloat16 and float16 for every model, if an installed engine
-    (`winml-py[openvino]`) and the processor support them, and uses them if the results agree with float32 to 2e-2 and
-    they are faster; the results are compared as with "auto". On a GPU, `AUTO` runs float16 models in half precision if
-    the GPU supports it. `FLOAT32` is never less than float32: use it where the last digits count.
+    On a CPU, `AUTO` is float32, for float16 models too. `FLOAT16` and `BFLOAT16` need an engine (`winml-py[openvino]`)
+    and a processor that compute in them; without `engine`, the first such engine runs the model. On a GPU, `AUTO` runs
+    float16 models in float16 if the GPU has it, and `FLOAT16` needs a float16 model. Making the session fails where
+    nothing computes in the type. `FLOAT32` is never less than float32: use it where the last digits count.
     """
 
     provider_options = Setting(lambda: _make_read_only({}), _convert_to_texts, "provider_options", _sort_pairs)
@@ -289,6 +284,13 @@ class LearningModelSessionOptions(Object):
     Starting the process takes about half a second; an evaluation takes some tens of microseconds more, and copies each
     input and output. Operators in Python cannot be isolated. On a GPU, tensors stay in the host's memory.
     docs/security.md says what is promised.
+    """
+
+    tuned_for = Setting(lambda: _make_read_only({}), _convert_to_texts)
+    """What `winml_py.perf.tune` measured these options on: the model's content, the device and the versions.
+
+    Empty by default. Otherwise, making a session of another model fails; on another processor or device, and with other
+    versions, an `EngineWarning` says what has changed. Set it to {} to use the options without this check.
     """
 
     def __init__(self) -> None:

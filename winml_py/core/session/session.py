@@ -33,7 +33,7 @@ from ..imaging.picture_placement import PicturePlacement
 from ..model.model import LearningModel
 from ..runtime.device import LearningModelDevice
 from ..runtime.engine import Explanation, PlacedNode
-from .compile import compile_model, require_known_dimensions
+from .compile import compile_model, require_known_dimensions, require_tuned_for
 from .options import LearningModelSessionOptions, make_engine_options
 from .result import LearningModelEvaluationResult
 from .state import BindingState
@@ -64,10 +64,10 @@ class LearningModelSession(Closeable, Object):
         CorruptModelError: the graph is invalid.
         ModelVersionError: the model's opset or IR version is newer than the runtime knows.
         NotSupportedError: the model uses operators that no engine runs, or that the provider leaves to the CPU
-            although the options forbid that.
+            although the options forbid that; or nothing computes in the number type that the options ask for.
         InvalidDeviceError: the engine that the options name is not available.
-        InvalidArgumentError: an argument of the wrong type, or options that contradict each other or override a
-            dimension that the model does not have.
+        InvalidArgumentError: an argument of the wrong type, or options that contradict each other, override a dimension
+            that the model does not have, or were tuned for another model.
         ModelNotFoundError: the model's file, or one with its weights, is gone.
 
     Example:
@@ -101,6 +101,8 @@ class LearningModelSession(Closeable, Object):
         content = private_state(model)
         if options is not None and not content.is_silent:
             require_known_dimensions(options, content.header)
+        if options is not None and options.tuned_for:
+            require_tuned_for(options, model, self._device)
         self._private_state = compile_model(model, self._device, make_engine_options(options), _stop)
         self._engine_options = self._private_state.engine.options
         if options is not None and options.close_model_on_session_creation:
@@ -163,19 +165,16 @@ class LearningModelSession(Closeable, Object):
 
     @property
     def engine(self) -> str:
-        """What runs the model: "onnxruntime" is its CPU provider, else the provider's name.
-
-        It is "undecided" if the options leave a choice, until the first evaluation makes it.
-        """
+        """What runs the model: "onnxruntime" is its CPU provider, else the provider's name."""
         return self._private_state.engine.explanation.engine
 
     @property
     def precision(self) -> Precision:
-        """The arithmetic it computes in: `FLOAT32` or `HALF`; `AUTO` until the first evaluation decides."""
+        """The number type it computes in; never `AUTO`."""
         return self._private_state.engine.explanation.precision
 
     def explain(self) -> Explanation:
-        """The reasons for this engine and precision, with the measurements; `print` it."""
+        """The engine and the number type, and why; `print` it."""
         return self._private_state.engine.explanation
 
     @property
@@ -185,9 +184,6 @@ class LearningModelSession(Closeable, Object):
         On a GPU, nodes of `CPUExecutionProvider` are those that its provider does not support. Nodes that TensorRT does
         not support go to CUDA first, and are listed as CUDA's. ONNX Runtime makes this list before its last fusions, so
         fewer nodes may run: `winml-py perf --profile` lists those.
-
-        Raises:
-            IllegalCallError: the first evaluation has not chosen the engine yet.
         """
         return self._private_state.engine.placement()
 

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     import onnx
 
 
-_ENGINES = (None, ONNXRUNTIME, "auto")
-
-
 def compile_custom(
     request: CompileRequest, operators: Sequence[CustomOperator], compile_part: Callable[[CompileRequest], Engine]
 ) -> Engine:
@@ -125,12 +122,12 @@ def _make_input(name: str, kind: onnx.TypeProto) -> onnx.ValueInfoProto:
 
 
 def _make_part_request(request: CompileRequest, part: onnx.ModelProto, skeleton: Skeleton) -> CompileRequest:
-    """A request for a part, without facts about the whole model's inputs, so that no engine is tried on examples."""
+    """A request for a part, without the sizes of the whole model's inputs."""
     from onnx import TensorProto
 
     data = part.SerializeToString()
     is_whole = next(find_external_weights(data), None) is None
-    if not is_whole and request.options.engine not in _ENGINES:
+    if not is_whole and request.options.engine not in (None, ONNXRUNTIME):
         raise NotSupportedError(
             f"The engine {request.options.engine} does not support custom operators in a large model.",
             hint='Use options.engine = "onnxruntime".',
@@ -142,12 +139,11 @@ def _make_part_request(request: CompileRequest, part: onnx.ModelProto, skeleton:
         outputs=[end.name for end in part.graph.output],
         sizes={},
         has_fixed_shapes=False,
-        has_only_numbers=False,
         float16_features=frozenset(half),
     )
     model = data if is_whole else Skeleton(data, skeleton.folder, skeleton.files)
     # A part has no file: the model's file has the whole model.
-    origin = request.origin._replace(mappable_weights=0, reopen=None)
+    origin = request.origin._replace(mappable_weights=0)
     return request._replace(model=model, features=features, origin=origin)
 
 

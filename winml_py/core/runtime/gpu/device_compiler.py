@@ -38,7 +38,7 @@ class DeviceCompiler:
             WinMLError: the provider does not accept the model.
         """
         device, options = self._device, request.options
-        if options.engine not in (None, ONNXRUNTIME, "auto") and device.engine != shorten(options.engine):
+        if options.engine not in (None, ONNXRUNTIME) and device.engine != shorten(options.engine):
             raise InvalidDeviceError(
                 f"{device.name} is used by {device.provider}, but the options name the engine {options.engine}.",
                 hint="Use the engine's device: LearningModelDevice.find(provider).",
@@ -48,12 +48,13 @@ class DeviceCompiler:
                 f"Graph capture is not available with {device.provider}.", hint="Set options.graph_capture = False."
             )
         require_option_keys(device.provider, dict(options.provider_options))
-        reason, is_float32 = self._choose_precision(request)
+        precision, reason = self._choose_precision(request)
+        is_float32 = request.features.has_float16 and precision is Precision.FLOAT32
         if is_float32:
             # From here on, the model is float32. Only its inputs and outputs are float16: `Float32Engine` casts them.
             features = request.features._replace(has_float16=False)
             request = request._replace(model=as_float32(request.model), features=features)
-        target = Target(device, half=request.features.has_float16)
+        target = Target(device, precision)
         captures = self._is_captured(options)
         try:
             engine = compile_with_ort(request, target, captures)
@@ -62,21 +63,33 @@ class DeviceCompiler:
                 requirement = "the provider supports every node, and no node is an If, a Loop or a Scan"
                 raise make_not_capturable_error(requirement) from error
             raise
-        engine.explanation = Explanation(*target.spelling, reason)
+        engine.explanation = Explanation(target.engine, precision, reason)
         if not is_float32:
             return engine
         return Float32Engine(engine, request.features.float16_features)
 
-    def _choose_precision(self, request: CompileRequest) -> tuple[str, bool]:
-        """The reason for its precision, and whether that is float32 for a float16 model."""
-        asked_for = request.options.precision
-        if not request.features.has_float16:
-            more = "; `winml-py convert` makes a float16 one, which runs in half precision here"
-            return "the model is float32" + (more if asked_for is Precision.HALF else ""), False
+    def _choose_precision(self, request: CompileRequest) -> tuple[Precision, str]:
+        """The number type, and the reason for it.
+
+        Raises:
+            NotSupportedError: the options ask for a 16-bit type that the device or the model does not have.
+        """
+        asked_for, has_float16 = request.options.precision, request.features.has_float16
+        if asked_for.is_half and not (has_float16 and self._device.float16 and asked_for is Precision.FLOAT16):
+            is_convertible = self._device.float16 and not has_float16
+            raise NotSupportedError(
+                f"{self._device.name} computes this model in float32, and the options ask for "
+                f"{asked_for.name.lower()}.",
+                hint="Set options.precision = Precision.AUTO."
+                + " `winml-py convert` makes a float16 model, which runs in float16 here." * is_convertible,
+            )
+        if not has_float16:
+            return Precision.FLOAT32, "the model is float32"
         if not self._device.float16:
-            return f"{self._device.name} has no half precision", True
-        is_float32 = asked_for is Precision.FLOAT32
-        return "asked for in float32" if is_float32 else "the model is float16", is_float32
+            return Precision.FLOAT32, f"{self._device.name} has no float16"
+        if asked_for is Precision.FLOAT32:
+            return Precision.FLOAT32, "as asked for"
+        return Precision.FLOAT16, "the model is float16"
 
     def _is_captured(self, options: EngineOptions) -> bool:
         """Whether the options ask for graph capture, by `graph_capture` or by the provider's option."""

@@ -21,7 +21,7 @@ from multiprocessing import reduction
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from ....errors import EngineWarning, SizeMismatchError
+from ....errors import SizeMismatchError
 from ...base.cancellation import Stop
 from ...base.child_process import open_connection
 from ..engine import Engine, Explanation, PlacedNode
@@ -39,7 +39,6 @@ class Server:
         engine: the compiled model.
         lock: the lock that its bindings hold.
         folder: for temporary files; removed with the process.
-        warnings: the warnings to send with the next answer.
     """
 
     engine: Engine
@@ -47,7 +46,6 @@ class Server:
 
     def __init__(self) -> None:
         self.folder = ""
-        self.warnings: list[str] = []
 
 
 class Lane:
@@ -66,8 +64,7 @@ class Lane:
         self._fresh: Mapping[str, Any] = {}
         self._answer: Any = None  # the answer to the last run
         self._in_place: list[str] | None = None  # outputs that runs write into shared memory themselves
-        self._explained: Explanation | None = None  # what was sent last, as in the next one
-        self._facts: dict[str, Any] = {}
+        self._facts: dict[str, Any] = {}  # what was sent last
 
     def start(self) -> None:
         """Starts two threads that serve."""
@@ -110,14 +107,8 @@ class Lane:
     def _call(self, message: bytes, stop: Stop | None) -> None:
         try:
             facts = {"value": getattr(self, message.decode())(stop)}
-            if self._explained is not self._server.engine.explanation:
-                self._explained = self._server.engine.explanation
-                facts["explanation"] = list(self._explained)
         except BaseException as error:  # the session's side waits for an answer, whatever the error
             facts = {"error": wire.error_to_json(error)}
-        if self._server.warnings:
-            facts["warnings"] = self._server.warnings
-            self._server.warnings = []
         is_same = facts == self._facts
         system.send(self._connection, wire.AGAIN if is_same else wire.ANSWER)
         if not is_same:
@@ -126,8 +117,8 @@ class Lane:
 
     # The requests that a lane serves.
 
-    def compile(self, stop: Stop | None) -> int:
-        """Compiles the model; returns the id of this process."""
+    def compile(self, stop: Stop | None) -> tuple[int, Explanation]:
+        """Compiles the model; returns the id of this process, and what runs the model."""
         request, compiler, isolation, folder = pickle.loads(self._arguments)
         self._arguments = b""
         system.set_limits(isolation.max_memory, isolation.max_cpu_seconds)
@@ -135,7 +126,7 @@ class Lane:
             self._server.folder = tempfile.tempdir = folder
         self._server.engine = compiler.compile(request._replace(stop=stop))
         self._server.lock = compiler.make_session_lock()
-        return os.getpid()
+        return os.getpid(), self._server.engine.explanation
 
     def run(self, stop: Stop | None) -> Any:
         """Runs the engine on the arrays in shared memory, and on other values; see `fetch`.
@@ -191,8 +182,6 @@ def serve(connection: Connection) -> None:
     """Serves until the parent closes the connection, or ends."""
     server = Server()
     warnings.simplefilter("ignore")
-    warnings.simplefilter("always", EngineWarning)
-    warnings.showwarning = lambda message, *_: server.warnings.append(str(message))
     first = Lane(server, connection, is_first=True)
     threading.Thread(target=first.read, name="winml-py-parent", daemon=True).start()
     first.work()

@@ -14,11 +14,10 @@ from functools import partial
 from multiprocessing.connection import Pipe
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ....errors import EngineLostError, EngineWarning, EvaluationError, NotSupportedError, WinMLError
+from ....errors import EngineLostError, EvaluationError, NotSupportedError, WinMLError
 from ...base.arrays import Array
 from ...base.cancellation import Stop, call_while_held
 from ...base.child_process import ChildProcess, is_available, watch_forks
-from ...base.messages import warn_caller
 from ..engine import Engine, EngineOptions, Isolation, LocalEngine, PlacedNode
 from ..request import Compiler, CompileRequest
 from ..runs import UNLOCKED, Bound, end_on_stop, require_open
@@ -106,7 +105,13 @@ class IsolatedEngine(LocalEngine):
         arguments = child_request, compiler, isolation, self._folder
         try:
             lane = _Lane(self._home.connection)
-            self.process_number = self._ask(lane, "compile", *arguments, read=int, stop=request.stop)
+            self.process_number, self.explanation = self._ask(
+                lane,
+                "compile",
+                *arguments,
+                read=lambda answer: (int(answer[0]), wire.explanation_from_json(answer[1])),
+                stop=request.stop,
+            )
         except BaseException:
             self.close()
             raise
@@ -244,18 +249,12 @@ class IsolatedEngine(LocalEngine):
         try:
             if answer:  # most runs have the answer of the run before
                 lane.facts = json.loads(answer)
-                if "explanation" in lane.facts:
-                    explanation = wire.explanation_from_json(lane.facts["explanation"])
-                    self.explanation = explanation._replace(reason=f"{explanation.reason}; in a separate process")
             facts = lane.facts
             outcome = wire.error_from_json(facts["error"]) if "error" in facts else read(facts["value"])
-            warnings = [EngineWarning(str(text)) for text in facts.get("warnings", ())]
         except Exception as problem:  # a process with corrupt memory may send anything
             self._kill(f"since it sent an invalid answer ({problem})")
             raise self._make_loss_error("as it answered") from None
         lane.is_in_step = True
-        for warning in warnings:
-            warn_caller(warning)
         if isinstance(outcome, WinMLError):
             if stop is not None:
                 stop.require_not_requested()

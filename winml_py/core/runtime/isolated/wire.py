@@ -17,7 +17,7 @@ from ....enums import Precision
 from ....errors import EvaluationError, WinMLError
 from ...base.arrays import Array
 from ...base.messages import type_name
-from ..engine import Candidate, Explanation
+from ..engine import Explanation
 from ..runs import Value
 
 ARGUMENTS, STOPPABLE, STOP, MEMORY, LANE = b"arguments", b"stoppable", b"stop", b"memory", b"lane"
@@ -105,10 +105,10 @@ def from_json(facts: Any) -> Any:
 
 
 def explanation_from_json(facts: list[Any]) -> Explanation:
-    """Converts the list of an explanation's fields, with enumerations as numbers, to the explanation."""
-    engine, precision, reason, candidates, *rest = facts
-    compared = tuple(Candidate(name, Precision(kind), *figures) for name, kind, *figures in candidates)
-    return Explanation(engine, Precision(precision), reason, compared, *rest)
+    """Converts the list of an explanation's fields, with enumerations as numbers, to that of an isolated engine."""
+    engine, precision, *rest = facts
+    explanation = Explanation(engine, Precision(precision), *rest)
+    return explanation._replace(reason=f"{explanation.reason}; in a separate process")
 
 
 def error_to_json(error: BaseException) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from ....enums import Weights
+from ....enums import Precision, Weights
 from ....errors import CorruptModelError, EvaluationError, InvalidArgumentError, NotSupportedError
 from ...base import machine
 from ...cache import folders, records
@@ -60,18 +60,19 @@ def make_engine(compiled: openvino.CompiledModel, request: CompileRequest, targe
     """The engine of a compiled model.
 
     Raises:
-        NotSupportedError: its type of half precision is not the target's; a processor may have only bfloat16, for
-            example, when float16 is requested.
+        NotSupportedError: it does not compute in the 16-bit type that was asked for: a processor may have only the
+            other one.
     """
     with translate_openvino_errors():
         hint = str(compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name())
-    half_type = TYPES_BY_HINT.get(hint, "")
-    if target.half_type not in ("", half_type):
+    precision = TYPES_BY_HINT.get(hint, Precision.FLOAT32)
+    if target.precision.is_half and precision is not target.precision:
         raise NotSupportedError(
-            f"OpenVINO computes in {half_type or 'float32'} on this processor, but {target.half_type} was requested.",
-            hint="Set options.precision = Precision.FLOAT32, or leave the engine out.",
+            f"OpenVINO computes this model in {precision.name.lower()}, but the options ask for "
+            f"{target.precision.name.lower()}.",
+            hint="Set options.precision = Precision.AUTO.",
         )
-    return OpenVinoEngine(compiled, request, target, half_type)
+    return OpenVinoEngine(compiled, request, target, precision)
 
 
 def make_config(request: CompileRequest, target: Target) -> dict[str, str]:

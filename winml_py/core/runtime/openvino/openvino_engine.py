@@ -38,22 +38,16 @@ class OpenVinoEngine(LocalEngine):
         compiled: the model.
         request: its compile request.
         target: its target.
-        half_type: the type of half precision that it reports, or "".
+        precision: the number type that it reports.
     """
 
     def __init__(
-        self, compiled: openvino.CompiledModel, request: CompileRequest, target: Target, half_type: str = ""
+        self, compiled: openvino.CompiledModel, request: CompileRequest, target: Target, precision: Precision
     ) -> None:
         self.options = options = request.options
         self._names = request.features.inputs, request.features.outputs
-        precision = Precision.HALF if half_type else Precision.FLOAT32
-        self.explanation = Explanation(
-            target.spelling[0],
-            precision,
-            "as asked for",
-            number_type=half_type,
-            threads=_describe_threads(compiled, options),
-        )
+        threads = _describe_threads(compiled, options)
+        self.explanation = Explanation(target.engine, precision, "as asked for", threads=threads)
         self._provider = target.provider
         self._compiled: openvino.CompiledModel | None = compiled
         self._bindings: weakref.WeakSet[OpenVinoBinding] = weakref.WeakSet()

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from ....enums import Weights
+from ....enums import Precision, Weights
 from ....errors import NotSupportedError
 from ...base import machine
 from ...base.messages import Facts
@@ -19,7 +19,7 @@ from ..runs import Bound
 from .compile import compile_with_openvino
 from .package import get_core
 
-_HALF_TYPES = {"BF16": "bfloat16", "FP16": "float16"}
+_HALF_TYPES = {"BF16": Precision.BFLOAT16, "FP16": Precision.FLOAT16}
 
 
 def main(_: str) -> Facts:
@@ -36,7 +36,7 @@ def main(_: str) -> Facts:
         for word, kind in _HALF_TYPES.items():
             if word in cpu.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
                 with suppress(NotSupportedError):  # OpenVINO compiled it in another type
-                    halves += [] if _find_problem(Target(device, half=True, half_type=kind)) else [kind]
+                    halves += [] if _find_problem(Target(device, kind)) else [kind.name.lower()]
         device = device._replace(float16=bool(halves), half_types=" ".join(halves))
     except Exception as error:  # reports any error as the package's problem
         return {"problem": f"it cannot be used: {format_first_line(error)}"}

@@ -113,7 +113,7 @@ class OrtEngine(LocalEngine):
     ) -> None:
         self.options = options
         self._config = options.run_config
-        self.explanation = Explanation(*target.spelling, "as asked for")
+        self.explanation = Explanation(target.engine, target.precision, "as asked for")
         self._session: onnxruntime.InferenceSession | None = session
         self._bindings: weakref.WeakSet[HostIoBinding | DeviceIoBinding] = weakref.WeakSet()
         self._lock = threading.Lock()  # guards the set of bindings; runs do not take this lock

@@ -8,15 +8,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from ....enums import Precision
 from ...base.machine import count_usable_cores
 from ..engine import EngineOptions
 from .provider import Provider, Target
+
+_HINTS = {Precision.FLOAT32: "f32", Precision.FLOAT16: "f16", Precision.BFLOAT16: "bf16"}
+
+TYPES_BY_HINT = {hint: precision for precision, hint in _HINTS.items()}
+"""The number types, by OpenVINO's names."""
 
 
 def _make_options(target: Target, options: EngineOptions) -> Mapping[str, str]:
     """Always sets the precision: by default OpenVINO uses bfloat16 on CPUs, and float16 on GPUs, that support it."""
     hardware = target.device.hardware if target.device else ""
-    config: dict[str, str | int] = {"INFERENCE_PRECISION_HINT": "f16" if target.half else "f32"}
+    config: dict[str, str | int] = {"INFERENCE_PRECISION_HINT": _HINTS[target.precision]}
     if hardware == "cpu":
         config |= {"PERFORMANCE_HINT": "LATENCY", **_choose_threads(options)}
     return {"load_config": json.dumps({hardware.upper(): config})} if hardware in ("cpu", "gpu") else {}
@@ -31,16 +37,10 @@ def _choose_threads(options: EngineOptions) -> Mapping[str, str]:
     return {"NUM_STREAMS": str(streams), "INFERENCE_NUM_THREADS": str(streams * options.intra_op_num_threads)}
 
 
-_HINTS = {"": "f32", "float16": "f16", "bfloat16": "bf16"}
-
-TYPES_BY_HINT = {"f16": "float16", "bf16": "bfloat16"}
-"""The types of half precision, by OpenVINO's names."""
-
-
 def _make_package_options(target: Target, options: EngineOptions) -> Mapping[str, str]:
     """The same; and disables the quantization of activations, which OpenVINO does for weights of 8 bits."""
     return {
-        "INFERENCE_PRECISION_HINT": _HINTS[target.half_type],
+        "INFERENCE_PRECISION_HINT": _HINTS[target.precision],
         "PERFORMANCE_HINT": "LATENCY",
         **_choose_threads(options),
         "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0",

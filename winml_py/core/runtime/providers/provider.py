@@ -28,7 +28,7 @@ class ProviderDevice(NamedTuple):
         float16: whether it computes in half precision.
         is_software: whether it is a GPU that a driver emulates on the processor.
         is_discrete: whether it is a GPU with separate memory.
-        half_types: types to choose from for half precision, such as "bfloat16 float16"; "" if there is no choice.
+        half_types: the 16-bit types that it computes in, such as "bfloat16 float16"; "" if it does not say.
     """
 
     provider: str
@@ -50,13 +50,17 @@ class ProviderDevice(NamedTuple):
         """The provider in the spelling of the option `engine`."""
         return shorten(self.provider)
 
+    def computes_in(self, precision: Precision) -> bool:
+        """Whether it computes in a number type; every device computes in float32."""
+        types = self.half_types or "float16" * self.float16
+        return not precision.is_half or precision.name.lower() in types.split()
+
 
 class Target(NamedTuple):
-    """The target of a compilation: a device (None is the CPU), and half precision in one of its `half_types`."""
+    """The target of a compilation: a device (None is ONNX Runtime on the CPU), and a number type."""
 
     device: ProviderDevice | None = None
-    half: bool = False
-    half_type: str = ""
+    precision: Precision = Precision.FLOAT32
 
     @property
     def provider(self) -> str:
@@ -64,10 +68,9 @@ class Target(NamedTuple):
         return self.device.provider if self.device else CPU_NAME
 
     @property
-    def spelling(self) -> tuple[str, Precision]:
-        """The engine and its arithmetic in the spelling of an `Explanation`."""
-        name = self.device.provider if self.device else ONNXRUNTIME
-        return name, Precision.HALF if self.half else Precision.FLOAT32
+    def engine(self) -> str:
+        """The engine in the spelling of an `Explanation`."""
+        return self.device.provider if self.device else ONNXRUNTIME
 
 
 class Provider(NamedTuple):
@@ -90,7 +93,7 @@ class Provider(NamedTuple):
         prepare: called before a provider of the runtime's package is used.
         meta_device_key: a key in the metadata of devices that represent others, which are left out.
         is_software_on_cpu: whether a device that the system calls a CPU is a software GPU.
-        exact_operators: ONNX operators that it computes as ONNX Runtime does for finite floats; see `cpu/exact.py`.
+        exact_operators: ONNX operators that it computes as ONNX Runtime does for finite floats; see `perf/exact.py`.
         process_memory: the bytes that this process uses on its devices; None if unknown.
         memory_factors: a model's largest memory on the CPU, in multiples of its weights as float32: with free sizes,
             and with fixed ones; 0 if unknown.
@@ -118,6 +121,13 @@ class Provider(NamedTuple):
     memory_factors: tuple[float, float] = (0, 0)
     package: str = ""
     probe: str = ""
+
+    def estimate_memory(self, size: int, is_float16: bool, is_fixed: bool = True) -> int:
+        """About how many bytes it takes at most for a model of that size; 0 if unknown.
+
+        Float16 counts twice, because such weights are also held in float32.
+        """
+        return int(self.memory_factors[is_fixed] * size * (2 if is_float16 else 1))
 
 
 def shorten(name: str) -> str:

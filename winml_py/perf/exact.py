@@ -3,9 +3,9 @@
 Engines for neural networks compute 32-bit floats exactly, up to rounding, but not other types: OpenVINO computes int64
 in 32 bits and float64 in float32, saturates sums of uint8, and reads 0 where a Gather exceeds its data.
 
-The first evaluation of each set of input shapes is compared with ONNX Runtime's (`chosen_engine.py`). That comparison
-covers every value that depends only on these shapes: weights, sizes, axes, and what is computed from them. So this
-module looks only at values that depend on the values of the inputs. Such a value must be a float or a boolean, its
+`tune` compares an engine with ONNX Runtime on inputs of every shape that the program uses. That comparison covers every
+value that depends only on these shapes: weights, sizes, axes, and what is computed from them. So this module looks only
+at values that depend on the values of the inputs. Such a value must be a float or a boolean, its
 shape must not depend on values, and the provider must compute its operator exactly (`Provider.exact_operators`, which
 `tests/tools/exact_operators.py` tests). Integers may be moved, but not computed with: positions from ArgMax and ArgMin,
 and the integers between QuantizeLinear and DequantizeLinear.
@@ -18,8 +18,8 @@ from collections.abc import Set as AbstractSet
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from ...onnx_file.header import TensorType
-from ...onnx_file.nodes import ModelGraph
+from ..core.onnx_file.header import TensorType
+from ..core.onnx_file.nodes import ModelGraph
 
 if TYPE_CHECKING:
     import onnx

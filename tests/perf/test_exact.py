@@ -1,4 +1,4 @@
-"""Which models `engine="auto"` may give to another engine."""
+"""Which models `tune` may give to another engine."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from winml_py import (
 )
 from winml_py.core.onnx_file.header import read_header
 from winml_py.core.onnx_file.nodes import read_graph
-from winml_py.core.runtime.cpu.exact import find_inexact_reason
 from winml_py.core.runtime.providers.openvino import OPENVINO
+from winml_py.perf.exact import find_inexact_reason
 
 node = helper.make_node
 BOOL, DOUBLE, UINT8 = TensorProto.BOOL, TensorProto.DOUBLE, TensorProto.UINT8
@@ -30,7 +30,7 @@ INT32, INT8, BFLOAT16, STRING = TensorProto.INT32, TensorProto.INT8, TensorProto
 
 SIZES = {"two": np.array([1, -1]), "one": np.array(1), "zero": np.array(0)}
 BIG = {"big": np.array([1 << 40]), "end": np.array([np.iinfo(np.int64).max]), "wide": np.arange(300.0)}
-"""Constants that other engines compute in other types: the comparison of a session's first evaluation finds that."""
+"""Constants that other engines compute in other types: the comparison of the results finds that."""
 
 
 def model(nodes: list[Any], element: int = FLOAT, constants: Mapping[str, Any] = SIZES, made: int = FLOAT) -> bytes:
@@ -144,7 +144,7 @@ def test_what_is_not_written_as_onnx_states_it_is_onnxruntimes_to_refuse() -> No
     for broken in (node("Add", ["x"], ["z"]), node("Cast", [], ["z"], to=FLOAT), node("Slice", ["x"], ["z"])):
         problem([broken])
         with pytest.raises(CorruptModelError):
-            open_session(model([broken]), engine="auto")
+            open_session(model([broken]))
 
 
 @pytest.mark.exhaustive

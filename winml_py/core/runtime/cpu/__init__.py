@@ -1,1 +1,0 @@
-"""Which engine runs a model on the CPU."""
