@@ -9,9 +9,19 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+import winml_py
+from winml_py import Tensor
+
 FLOAT, FLOAT16, INT64, STRING = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT64, TensorProto.STRING
 
 Shape = Sequence[int | str | None]
+
+TENSOR_CLASSES = {
+    cls.tensor_kind: cls
+    for cls in (getattr(winml_py, name) for name in winml_py.__all__ if name.startswith("Tensor"))
+    if issubclass(cls, Tensor) and cls is not Tensor
+}
+"""The tensor class of each element type."""
 
 
 def tensor(name: str, shape: Shape, element: int = FLOAT, denotation: str = "", doc: str = "") -> onnx.ValueInfoProto:

@@ -20,7 +20,7 @@ from onnx import TensorProto
 from PIL import Image
 
 from helpers import damaged_files, paths, winml_models
-from helpers.models import FLOAT16, INT64, STRING, unary
+from helpers.models import FLOAT16, INT64, STRING, TENSOR_CLASSES, unary
 from helpers.odd_values import ODD_PROPERTIES, make_odd_values
 from helpers.sessions import open_session
 from winml_py import (
@@ -37,8 +37,6 @@ from winml_py import (
     WinMLError,
 )
 from winml_py.core.base import child_calls
-from winml_py.core.base.winrt_object import private_state
-from winml_py.core.features.tensor_classes import TENSOR_CLASSES
 
 MODELS = [
     unary("Neg", ["n"]),
@@ -168,7 +166,7 @@ class Sequence:
 
 def require_negative(binding: LearningModelBinding, outputs: Any) -> None:
     """The answer must be the negative of what was bound, where that is an array of numbers."""
-    bound, output = private_state(binding).values.get("x"), outputs["y"]
+    bound, output = binding.get("x"), outputs["y"]
     if not isinstance(bound, np.ndarray) or bound.dtype.kind not in "fi" or not hasattr(output, "to_numpy"):
         return
     answer = output.to_numpy()

@@ -14,7 +14,9 @@ import pytest
 from filelock import FileLock
 from onnx import helper
 
+from helpers.corpus import OURS, SHIPPED
 from helpers.models import chain_matrices, model, tensor
+from helpers.raw_results import require_raw_results
 from helpers.reference import run_first
 from helpers.sessions import open_session
 from winml_py import (
@@ -68,6 +70,16 @@ def test_one_saved_graph_serves_sessions_of_different_threads(chain: Path, one: 
     assert len({id(private_state(session).engine) for session in sessions}) == 3
     for session in sessions:
         np.testing.assert_array_equal(answer(session, one), run_first(chain, one))
+
+
+@pytest.mark.parametrize("path", [*OURS, *SHIPPED], ids=lambda path: path.stem)
+def test_results_over_a_saved_graph_equal_raw_onnx_runtimes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made, and then opened: nodes of every kind survive the way over the disk, subgraphs and all."""
+    monkeypatch.setattr(compiling, "MAPPED_FROM", 0)
+    monkeypatch.setattr(compiling, "is_flushing_denormals", lambda: False)  # other tests of this process may have
+    for _ in range(2):
+        require_raw_results(path)
+        assert len(folders.list_saved_models()) == 1
 
 
 def test_default_options_and_none_are_one_where_no_batch_is_denoted(chain: Path, tmp_path: Path) -> None:

@@ -22,11 +22,10 @@ import pytest
 from onnx import helper
 
 import winml_py as w
-from helpers.models import data, tensor, unary
+from helpers.models import TENSOR_CLASSES, data, tensor, unary
 from helpers.paths import MODELS
-from winml_py.core.base.collections import PropertySet
-from winml_py.core.features.tensor_classes import TENSOR_CLASSES
 from winml_py.enums import AsyncStatus, BitmapBufferAccessMode
+from winml_py.winrt.windows.foundation.collections import PropertySet
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.usefixtures("all_cores")]
 

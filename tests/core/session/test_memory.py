@@ -43,7 +43,7 @@ def test_the_second_start_leaves_the_weights_in_their_file(large: Path) -> None:
     rearranged, to compare them (see docs/troubleshooting.md); the others, which no kernel reads, stay unread."""
     code = """
 small()
-import winml_py.core.cache.folders, winml_py.core.runtime.ort.saved_graph  # libraries for large models count as files
+import filelock, hashlib, onnx, platformdirs, psutil  # libraries for large models count as files
 before = [resident(key) for key in ("RssAnon", "RssFile")]
 session = LearningModelSession(LearningModel.load(path))
 print(*(resident(key) - size for key, size in zip(("RssAnon", "RssFile"), before)))

@@ -12,14 +12,15 @@ import onnx
 import pytest
 from onnx import helper
 
-from helpers import reference
 from helpers.corpus import LIGHT, OURS, SHIPPED
-from helpers.models import FLOAT, INT64, data, model, tensor, unary
+from helpers.models import FLOAT, INT64, counting_loop, data, model, tensor, unary
 from helpers.paths import MODELS
+from helpers.raw_results import require_raw_results
+from helpers.sessions import bind_all
 from winml_py import (
-    CanceledError,
     CorruptModelError,
     EvaluationError,
+    EvaluationTimeoutError,
     InvalidArgumentError,
     InvalidDeviceError,
     LearningModel,
@@ -33,60 +34,15 @@ from winml_py import (
     TensorKind,
     WinMLError,
 )
-from winml_py.core.base.cancellation import Stop
-from winml_py.core.base.winrt_object import private_state
-from winml_py.core.cache import folders
-from winml_py.core.features.descriptors import ImageFeatureDescriptor, TensorFeatureDescriptor
-from winml_py.core.features.tensor_classes import TENSOR_CLASSES
-from winml_py.core.runtime.ort import saved_graph
-from winml_py.core.runtime.runs import Bound
 from winml_py.errors import ModelVersionError
 
-SIDES = {"PP-OCRv6_det_small": 64, "PP-OCRv6_rec_small": 48, "ch_ppocr_mobile_v2.0_cls_mobile": 48}
-
-
-def feed(loaded: LearningModel, free: int) -> dict[str, Any]:
-    """Seeded inputs for a model; free sides, except the batch, become `free`."""
-    rng = np.random.default_rng(0)
-    values = {}
-    for feature in loaded.input_features:
-        assert isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor))
-        shape = [size if size >= 0 else (1 if axis == 0 else free) for axis, size in enumerate(feature.shape)]
-        dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
-        floats = dtype.kind == "f"
-        values[feature.name] = (rng.random(shape) if floats else rng.integers(0, 200, shape)).astype(dtype)
-    return values
-
-
-@pytest.mark.parametrize("path", [*OURS, *SHIPPED], ids=lambda path: path.stem)
-def test_results_over_a_saved_graph_equal_raw_onnx_runtimes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Made, and then opened: nodes of every kind survive the way over the disk, subgraphs and all."""
-    monkeypatch.setattr(saved_graph, "MAPPED_FROM", 0)
-    monkeypatch.setattr(saved_graph, "is_flushing_denormals", lambda: False)  # other tests of this process may have
-    for _ in range(2):
-        test_results_equal_raw_onnx_runtimes(path)
-        assert len(folders.list_saved_models()) == 1
+Natives = list[weakref.ref[Any]]
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("path", [*OURS, *LIGHT, *SHIPPED], ids=lambda path: path.stem)
 def test_results_equal_raw_onnx_runtimes(path: Path) -> None:
-    loaded = LearningModel.load(path)
-    inputs = feed(loaded, SIDES.get(path.stem, 16))
-    expected = reference.run_raw(str(path), inputs)
-    binding = LearningModelBinding(LearningModelSession(loaded))
-    for name, value in inputs.items():
-        binding.bind(name, value)
-    for feature in loaded.output_features:  # as tensors, also where they are pictures
-        if isinstance(feature, (TensorFeatureDescriptor, ImageFeatureDescriptor)):
-            binding.bind(feature.name, TENSOR_CLASSES[feature.tensor_kind].create())
-    outputs = binding._session.evaluate(binding).outputs
-    assert list(outputs) == list(expected)
-    for name, value in expected.items():
-        if isinstance(value, list):
-            assert outputs[name] == value
-        else:
-            np.testing.assert_array_equal(np.asarray(outputs[name]), value, strict=True)
+    require_raw_results(path)
 
 
 def test_a_result_tells_its_id_and_its_success(digits: LearningModelSession) -> None:
@@ -179,34 +135,29 @@ def test_what_is_no_device_kind() -> None:
 # Shared engines
 
 
-def test_sessions_with_equal_options_share_an_engine() -> None:
+def test_sessions_with_equal_options_share_an_engine(natives: Natives) -> None:
     loaded, other = (LearningModel.load(MODELS / "digits.onnx") for _ in range(2))
     one = LearningModelSessionOptions()
     one.intra_op_num_threads = 1
-    engines = [
-        private_state(LearningModelSession(loaded)).engine,
-        private_state(LearningModelSession(loaded, LearningModelDevice(LearningModelDeviceKind.CPU))).engine,
-        private_state(LearningModelSession(loaded, None, one)).engine,
-        private_state(LearningModelSession(other)).engine,
-    ]
     first, second = LearningModelSession(loaded), LearningModelSession(loaded, LearningModelDevice())
-    assert private_state(first).engine is private_state(second).engine
-    assert len({id(engine) for engine in engines[1:]}) == 3
+    assert len(natives) == 1
+    kept = [
+        LearningModelSession(loaded, LearningModelDevice(LearningModelDeviceKind.CPU)),
+        LearningModelSession(loaded, None, one),
+        LearningModelSession(other),
+    ]
+    assert len(natives) == len(kept)
     first.close()
     result = second.evaluate_features({"image": np.zeros((1, 1, 28, 28), np.float32)})
     assert result.outputs["probabilities"].shape == (1, 10)
 
 
-def native_session(session: LearningModelSession) -> weakref.ref[Any]:
-    return weakref.ref(private_state(session).engine._session)  # type: ignore[attr-defined]
-
-
-def test_the_last_session_to_close_frees_the_engine_at_once() -> None:
+def test_the_last_session_to_close_frees_the_engine_at_once(natives: Natives) -> None:
     gc.disable()  # reference counting alone must do it
     try:
         loaded = LearningModel.load(MODELS / "digits.onnx")
         first, second = LearningModelSession(loaded), LearningModelSession(loaded)
-        native = native_session(first)
+        (native,) = natives
         binding = LearningModelBinding(first)
         binding.bind("image", np.zeros((1, 1, 28, 28), np.float32))
         output = first.evaluate(binding).outputs["probabilities"]
@@ -215,39 +166,27 @@ def test_the_last_session_to_close_frees_the_engine_at_once() -> None:
         second.close()
         assert native() is None  # although a binding and an output are still there
         assert output.to_numpy().sum() == pytest.approx(1)
-        assert private_state(loaded).engines._shared == {}
     finally:
         gc.enable()
 
 
-def test_a_session_nobody_holds_frees_its_engine() -> None:
-    loaded = LearningModel.load(MODELS / "digits.onnx")
-    native = native_session(LearningModelSession(loaded))
+def test_a_session_nobody_holds_frees_its_engine(natives: Natives) -> None:
+    LearningModelSession(LearningModel.load(MODELS / "digits.onnx"))
     gc.collect()
-    assert native() is None
+    assert [native() for native in natives] == [None]
 
 
-def test_an_error_that_is_kept_keeps_no_engine() -> None:
-    loaded = LearningModel.load(unary("Cos", shape=(2,)))
-    session = LearningModelSession(loaded)
-    native = native_session(session)
-    binding = LearningModelBinding(session)
-    binding.bind("x", np.ones(2, np.float32))
-    private_state(binding).bound.set_output("y", np.ones(3, np.float32))
+def test_an_error_that_is_kept_keeps_no_engine(natives: Natives) -> None:
+    endless, endlessly = bind_all(counting_loop(), x=np.float32(1), count=np.int64(1 << 60))
+    session, binding = bind_all(unary("Cos"), x=np.ones(2, np.float32), y=np.ones(3, np.float32))
+    with pytest.raises(EvaluationTimeoutError) as stopped:
+        endless.evaluate(endlessly, timeout=0.1)
     with pytest.raises(SizeMismatchError) as info:
         session.evaluate(binding)
-    private_state(binding).bound.set_output("y", None)
-    private_state(binding).bound.set_input("x", np.ones(3, np.float32))
-    stopped = Stop()
-    stopped.request()
-    with pytest.raises(CanceledError) as cancelled:
-        private_state(binding).evaluate("", stopped)
-    with pytest.raises(SizeMismatchError) as fed:
-        private_state(session).engine.run(Bound({"x": np.ones(3, np.float32)}))
+    endless.close()
     session.close()
-    assert native() is None
-    for kept in (info, cancelled, fed):
-        assert (kept.value.__cause__, kept.value.__context__) == (None, None)
+    assert [native() for native in natives] == [None, None]
+    assert (info.value.__cause__, info.value.__context__, stopped.value.__cause__) == (None, None, None)
 
 
 # What a model cannot do, in words that help
