@@ -30,7 +30,6 @@ from winml_py import (
 from winml_py.authoring import build_in, check_samples, write_contract, write_samples
 from winml_py.authoring.known_answers import KEY, KnownAnswer, KnownInput, KnownOutput, find_leader, read_answers
 from winml_py.authoring.write_samples import make_small_png
-from winml_py.core.base.arrays import Array
 
 SHAPES = PICTURES / "shapes.png"
 
@@ -51,7 +50,7 @@ def with_weights(path: Path, name: str, factor: float) -> LearningModel:
     return LearningModel.load(model.SerializeToString())
 
 
-def logits(folder: Path, bias: Array) -> Path:
+def logits(folder: Path, bias: np.ndarray[Any, Any]) -> Path:
     """A model that gives numbers of its own for zeros."""
     path, weights = folder / "logits.onnx", np.zeros((4, bias.size), np.float32)
     node = helper.make_node("Gemm", ["x", "weights", "bias"], ["scores"])

@@ -212,10 +212,9 @@ def line_with(command: click.Command, parameter: click.Parameter, word: str) -> 
 
 def test_pictures_are_checked_with_as_they_are_bound(tmp_path: Path, seven: Path) -> None:
     """The check of a conversion gets the tensor that bind makes of the picture."""
-    from winml_py import LearningModel
+    from winml_py import ImageFeatureValue, LearningModel
     from winml_py._cases.case import evaluate_model
     from winml_py._cases.files import read_single_evaluation
-    from winml_py.core.features.pictures import ImageFeatureValue
 
     model = LearningModel.load(DIGITS)
     values = read_single_evaluation(model, [str(seven)])

@@ -30,7 +30,6 @@ from helpers.processes import drop_line_of_wine
 from helpers.serving import Service, run_service
 from helpers.waiting import wait_until
 from winml_py import ImageFeatureValue, LearningModel, LearningModelSession, LearningModelSessionOptions, serve
-from winml_py.core.base.machine import count_usable_cores
 from winml_py.errors import InvalidArgumentError
 
 SEVEN = (PICTURES / "seven.png").read_bytes()
@@ -223,7 +222,7 @@ def leave_counting(service: Service) -> None:
 
 
 def test_work_for_a_client_that_has_left_is_dropped(service: Service) -> None:
-    for _ in range(count_usable_cores()):
+    for _ in range(LearningModelSessionOptions().intra_op_num_threads):
         leave_counting(service)
     assert "The client has left." in service.lines("/v2/models/loop/infer 499")[0]
     wait_until(lambda: count(service, 3).status == 200)  # no core counts for hours
@@ -363,7 +362,7 @@ def test_an_engine_that_dies(tmp_path: Path, folder: Path) -> None:
 
 def test_an_isolated_run_for_a_client_that_has_left_ends_with_its_time(tmp_path: Path, folder: Path) -> None:
     with run_service(tmp_path / "log", folder / "loop.onnx", "--isolated", "--max-seconds", 2) as service:
-        for _ in range(count_usable_cores()):
+        for _ in range(LearningModelSessionOptions().intra_op_num_threads):
             leave_counting(service)
         wait_until(lambda: count(service, 3).status == 200)  # no core counts for hours
 

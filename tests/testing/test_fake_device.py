@@ -19,8 +19,6 @@ from winml_py import (
     TensorFloat,
     VideoFrame,
 )
-from winml_py.core.base.winrt_object import private_state
-from winml_py.core.runtime.runs import Bound
 from winml_py.errors import E_UNEXPECTED
 from winml_py.testing import FakeDevice
 
@@ -48,10 +46,9 @@ def test_each_device_has_engines_of_its_own() -> None:
 
 def test_it_closes_like_a_real_one() -> None:
     session = LearningModelSession(LearningModel.load(unary()), FakeDevice(lambda inputs: {"y": inputs["x"]}))
-    engine = private_state(session).engine
     session.close()
     with pytest.raises(ClosedError):
-        engine.run(Bound({"x": np.zeros(1, np.float32)}))
+        session.evaluate_features({"x": np.zeros(1, np.float32)})
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,6 @@ from winml_py import (
     TensorFloat,
     TensorString,
 )
-from winml_py.core.base.machine import count_usable_cores
-from winml_py.core.base.winrt_object import private_state
 from winml_py.errors import ModelDisposedError
 from winml_py.winrt.windows.ai.machinelearning import LearningModel
 from winml_py.winrt.windows.graphics import DisplayAdapterId
@@ -53,13 +51,13 @@ def test_create_session_device_default() -> None:
     "AdapterSessionTest.Initialize",
 )
 @has_native_session
-def test_create_session_device_cpu() -> None:
+def test_create_session_device_cpu(natives: list[Any]) -> None:
     device = LearningModelDevice(LearningModelDeviceKind.CPU)
     session = LearningModelSession(LearningModel.load(winml_models.squeezenet()), device)
     assert session.device is device
     assert device.direct3d11_device is None
     assert session.device.adapter_id == DisplayAdapterId(0, 0)
-    assert private_state(session).engine._session.get_providers() == ["CPUExecutionProvider"]
+    assert natives[-1]().get_providers() == ["CPUExecutionProvider"]
 
 
 @pytest.mark.winml("LearningModelSessionAPITest.CreateSessionWithModelLoadedFromStream")
@@ -172,23 +170,23 @@ def test_close_session() -> None:
 
 @pytest.mark.winml("LearningModelSessionAPITest.SetIntraOpNumThreads", "AdapterSessionTest.GetNumberOfIntraOpThreads")
 @has_native_session
-def test_set_intra_op_num_threads() -> None:
+def test_set_intra_op_num_threads(natives: list[Any]) -> None:
     model = LearningModel.load(winml_models.relu())
-    half = max(1, count_usable_cores() // 2)
+    half = max(1, LearningModelSessionOptions().intra_op_num_threads // 2)
     options = LearningModelSessionOptions()
     options.set_intra_op_num_threads_override(half)
     session = LearningModelSession(model, LearningModelDevice(), options)
     assert session.get_intra_op_num_threads() == half
-    assert private_state(session).engine._session.get_session_options().intra_op_num_threads == half
+    assert natives[-1]().get_session_options().intra_op_num_threads == half
     result = session.evaluate_features({"X": [-1.0, 1.0, -1.0, 1.0, 0.0]}, "")
     assert result.outputs["Y"].get_as_vector_view() == [0, 1, 0, 1, 0]
-    assert LearningModelSession(model).get_intra_op_num_threads() == count_usable_cores()
+    assert LearningModelSession(model).get_intra_op_num_threads() == LearningModelSessionOptions().intra_op_num_threads
 
 
 @pytest.mark.usefixtures("all_cores")
 @pytest.mark.winml("LearningModelSessionAPITest.SetIntraOpThreadSpinning")
 @has_native_session
-def test_set_intra_op_thread_spinning() -> None:
+def test_set_intra_op_thread_spinning(natives: list[Any]) -> None:
     model = LearningModel.load(winml_models.relu())
     for spin in (False, True):
         options = LearningModelSessionOptions()
@@ -197,7 +195,7 @@ def test_set_intra_op_thread_spinning() -> None:
         assert session.get_intra_op_thread_spinning() is spin
         result = session.evaluate_features({"X": [-1.0, 1.0, -1.0, 1.0, 0.0]}, "")
         assert result.outputs["Y"].get_as_vector_view() == [0, 1, 0, 1, 0]
-    native = private_state(session).engine._session.get_session_options()
+    native = natives[-1]().get_session_options()
     with pytest.raises(RuntimeError, match="does not have configuration"):  # spinning is the engine's own default
         native.get_session_config_entry("session.intra_op.allow_spinning")
     assert LearningModelSession(model).get_intra_op_thread_spinning() is True

@@ -33,7 +33,6 @@ from winml_py import (
     TensorString,
     VideoFrame,
 )
-from winml_py.core.base.collections import Vector
 from winml_py.errors import (
     IllegalCallError,
     NotBoundError,
@@ -233,7 +232,7 @@ def test_shapes_have_winrt_s_names(digits_path: Path) -> None:
 
 
 def test_an_iterator_that_stands_at_an_element() -> None:
-    iterator = Vector("abc").first()
+    iterator = TensorString.create_from_array([3], list("abc")).get_as_vector_view().first()
     assert (iterator.has_current, iterator.current) == (True, "a")
     assert iterator.move_next()
     assert iterator.current == "b"
@@ -310,7 +309,7 @@ def test_wrong_values_are_refused() -> None:
         PropertySet().remove("a")
     for index in (-1, 4):
         with pytest.raises(InvalidArgumentError) as refused:
-            Vector((1,)).get_at(index)
+            TensorFloat.create([1]).shape.get_at(index)
         assert refused.value.hresult == 0x8000000B
     reader = stream_of(b"abc")
     reader.close()

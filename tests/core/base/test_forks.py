@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from helpers.models import unary
 from helpers.paths import MODELS, PICTURES
 
 pytestmark = [
@@ -39,15 +40,17 @@ def run(work: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+FREE = unary(shape=("n", 3, "h", "w"), denotation="IMAGE")
+
+
 @pytest.mark.parametrize(
     "work",
     [
         f"LearningModel.load_async({str(MODELS / 'digits.onnx')!r}).get(30)",
         (
-            "from winml_py.core.imaging import tensorize; tensorize._WORTH_A_THREAD = 1; "
-            f"session = LearningModelSession(LearningModel.load({str(MODELS / 'digits_batch.onnx')!r})); "
+            f"session = LearningModelSession(LearningModel.load({FREE!r})); "
             f"picture = ImageFeatureValue.load({str(PICTURES / 'seven.png')!r}).video_frame; "
-            "LearningModelBinding(session).bind('image', [picture] * 4)"
+            "LearningModelBinding(session).bind('x', [picture] * 4, {'ImageSize': (512, 512)})"  # worth a thread each
         ),
     ],
     ids=["load_async", "a batch of pictures"],

@@ -10,10 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from helpers.models import FLOAT, data, tensor, unary
-from winml_py import LearningModel, labels_of, read_contract
+from winml_py import LearningModel, LearningModelSessionOptions, labels_of, read_contract
 from winml_py._cases import files
 from winml_py.cli.main import main
-from winml_py.core.session.options import LearningModelSessionOptions
 
 MARK = b"\xef\xbb\xbf"
 """What programs on Windows put before UTF-8."""

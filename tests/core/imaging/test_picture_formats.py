@@ -14,7 +14,6 @@ from PIL import EpsImagePlugin, Image
 from helpers.paths import ROOT
 from helpers.processes import write_program
 from winml_py import ImageFeatureValue, PictureError, SoftwareBitmap
-from winml_py.core.imaging.codecs import FORMATS
 
 NAMES = {"WEBP": "WebP", "JPEG2000": "JPEG 2000"}
 
@@ -58,12 +57,16 @@ def test_no_program_starts_for_an_eps_file(tmp_path: Path, ghostscript: Path) ->
     assert ghostscript.exists()
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_every_format_that_is_named_is_read(kind: str) -> None:
+def list_formats() -> list[str]:
+    """The formats that the docs name, by Pillow's names."""
     page = (ROOT / "docs" / "pictures.md").read_text(encoding="utf-8")
     line = next(line for line in page.splitlines() if line.startswith("| files and bytes: "))
     named = line.split("|")[1].removeprefix(" files and bytes: ").strip().split(", ")
-    assert sorted(named) == sorted(NAMES.get(kind, kind) for kind in FORMATS)
+    return [next((kind for kind, told in NAMES.items() if told == name), name) for name in named]
+
+
+@pytest.mark.parametrize("kind", list_formats())
+def test_every_format_that_is_named_is_read(kind: str) -> None:
     made = SoftwareBitmap.load(file_of(kind))
     assert (made.pixel_width, made.pixel_height) == ((16, 11) if kind == "ICO" else (30, 20))
 
@@ -72,7 +75,7 @@ def test_every_format_that_is_named_is_read(kind: str) -> None:
 def test_other_formats_that_pillow_reads_are_refused() -> None:
     Image.init()
     refused = 0
-    for kind in sorted(set(Image.SAVE) & set(Image.OPEN) - set(FORMATS)):
+    for kind in sorted(set(Image.SAVE) & set(Image.OPEN) - set(list_formats())):
         try:
             data = file_of(kind)
         except (OSError, ValueError):  # a format without an encoder, or not for colours

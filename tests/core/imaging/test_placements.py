@@ -25,9 +25,9 @@ from winml_py import (
     InvalidArgumentError,
     LearningModel,
     LearningModelBinding,
+    LearningModelEvaluationResult,
     LearningModelSession,
 )
-from winml_py.core.session.state import BindingState
 from winml_py.results import PicturePlacement
 
 RGB8 = BitmapPixelFormat.RGB8
@@ -182,15 +182,14 @@ def test_tensors_have_no_placements() -> None:
 
 
 def test_a_result_has_the_placement_of_its_run_though_another_thread_binds(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run_until_bound(state: BindingState, *stop: Any) -> Any:
-        found = run(state, *stop)
+    def make_once_bound(*arguments: Any, **options: Any) -> None:
         barrier.wait(10)  # the run is over,
         barrier.wait(10)  # and another picture bound
-        return found
+        make(*arguments, **options)
 
-    run, barrier, binding = BindingState.run, threading.Barrier(2), LearningModelBinding(SESSION)
+    make, barrier, binding = LearningModelEvaluationResult.__init__, threading.Barrier(2), LearningModelBinding(SESSION)
     binding.bind("x", Image.new("RGB", (4, 4)), {"ImageContract": ImageContract(RGB8)})
-    monkeypatch.setattr(BindingState, "run", run_until_bound)
+    monkeypatch.setattr(LearningModelEvaluationResult, "__init__", make_once_bound)
     operation = SESSION.evaluate_async(binding)
     barrier.wait(10)
     binding.bind("x", Image.new("RGB", (7, 7)), {"ImageContract": ImageContract(RGB8)})

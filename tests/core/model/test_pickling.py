@@ -18,7 +18,7 @@ import pytest
 from onnx import TensorProto, helper
 from PIL import Image
 
-from helpers.models import data, tensor
+from helpers.models import data, tensor, unary
 from helpers.paths import MODELS
 from winml_py import (
     BitmapPixelFormat,
@@ -43,7 +43,6 @@ from winml_py import (
     VideoFrame,
     Weights,
 )
-from winml_py.core.base.collections import NameMap
 from winml_py.errors import IllegalCallError, ModelDisposedError, PictureNotFoundError
 from winml_py.experimental import LearningModelExperimental
 from winml_py.testing import FakeDevice
@@ -255,7 +254,7 @@ def test_results_with_maps_sequences_and_errors(digits: LearningModelSession) ->
     failed = there_and_back(next(digits.evaluate_many(["missing.png"])))
     assert (failed.index, failed.source, failed.succeeded) == (0, "missing.png", False)
     assert isinstance(failed.error, PictureNotFoundError)
-    assert there_and_back(NameMap({"A": 1}))["a"] == 1
+    assert there_and_back(LearningModel.load(unary(metadata={"A": "1"})).metadata)["a"] == "1"
 
 
 def test_devices_are_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
