@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+import psutil
+
 from winml_py.view.server import PageServer
 from winml_py.view.workbench import Workbench
 
@@ -21,12 +23,14 @@ class Page:
         token: of its address.
         host: its name and port.
         known: the files of models that were opened, and what they are asked for by.
+        others: the child processes that were there before the page.
     """
 
     def __init__(self, bench: Workbench, address: str) -> None:
         self.bench, (_, self.host, path, *_rest) = bench, urlsplit(address)
         self.token = path.strip("/")
         self.known: dict[object, str] = {}
+        self.others = set(psutil.Process().children())
 
     def ask(
         self, path: str, body: bytes | None = None, *, method: str = "", headers: Mapping[str, str] | None = None

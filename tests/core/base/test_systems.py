@@ -17,8 +17,9 @@ from typing import Any
 import psutil
 import pytest
 
+from helpers.paths import MODELS
 from helpers.processes import KILLED
-from winml_py import LearningModelDevice
+from winml_py import LearningModel, LearningModelDevice, LearningModelSession, LearningModelSessionOptions
 from winml_py.core.base import atomic_files, child_process, machine
 from winml_py.core.base.atomic_files import move_into_place, write_atomically
 from winml_py.core.cache import records
@@ -308,3 +309,22 @@ def test_whom_a_cache_folder_is_believed(tmp_path: Path, on_system: Callable[[st
     assert records.find_reason_to_distrust(place) == ""
     (tmp_path / "file").write_text("")
     assert records.find_reason_to_distrust(tmp_path / "file") == "it is not a folder"
+
+
+def test_spinning_is_off_where_the_process_is_confined(monkeypatch: pytest.MonkeyPatch) -> None:
+    from winml_py.core.session import options
+
+    for confined in (True, False):
+        monkeypatch.setattr(options, "is_confined", lambda confined=confined: confined)
+        assert LearningModelSessionOptions().intra_op_thread_spinning is not confined
+        opened = LearningModelSession(LearningModel.load(MODELS / "digits.onnx"))
+        assert opened.get_intra_op_thread_spinning() is not confined
+    monkeypatch.setattr(machine, "read_cgroup_quota", lambda: None)
+    monkeypatch.setattr(machine.os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(machine, "count_allowed_cores", lambda: 8)
+    assert not machine.is_confined()
+    monkeypatch.setattr(machine, "count_allowed_cores", lambda: 3)
+    assert machine.is_confined()
+    monkeypatch.setattr(machine, "count_allowed_cores", lambda: 8)
+    monkeypatch.setattr(machine, "read_cgroup_quota", lambda: 2.5)
+    assert machine.is_confined()

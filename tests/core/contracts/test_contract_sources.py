@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers import hub
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,
@@ -24,7 +25,6 @@ from winml_py import (
     labels_of,
     read_contract,
 )
-from winml_py.core.contracts.huggingface import PROCESSORS
 from winml_py.errors import StorageNotFoundError
 
 VIT = {"image_processor_type": "ViTImageProcessor", "size": {"height": 384, "width": 384}}
@@ -249,12 +249,12 @@ JSON = st.recursive(  # JSON can spell 1e400, and integers beyond every float
 
 @pytest.mark.exhaustive
 @settings(deadline=None, max_examples=500)
-@given(st.sampled_from([*PROCESSORS]), st.data())
-def test_any_value_is_read_or_refused(kind: str, data: st.DataObject) -> None:
-    keys = st.sampled_from([*PROCESSORS[kind].defaults, "sharpen", "format"])
-    config = data.draw(st.dictionaries(keys, JSON, max_size=3)) | {"image_processor_type": f"{kind}ImageProcessor"}
+@given(st.sampled_from([*hub.PUBLISHED.values()]), st.data())
+def test_any_value_is_read_or_refused(config: hub.Config, data: st.DataObject) -> None:
+    keys = st.sampled_from([*config, "sharpen", "format"])
+    changed = data.draw(st.dictionaries(keys, JSON, max_size=3))
     with suppress(NotSupportedError, InvalidArgumentError):
-        contract = read_contract(config)
+        contract = read_contract(config | changed)
         assert all(map(math.isfinite, (*contract.mean, *contract.std)))
 
 

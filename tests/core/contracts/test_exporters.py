@@ -21,14 +21,13 @@ from winml_py import (
     ImageFeatureValue,
     ImageKernel,
     LearningModel,
+    LearningModelBinding,
     LearningModelPixelRange,
     LearningModelSession,
     LearningModelSessionOptions,
     TensorFeatureDescriptor,
 )
 from winml_py.cli.main import main
-from winml_py.core.contracts.exporters import read_exporters_labels
-from winml_py.core.imaging.geometry import compute_scaled_size
 from winml_py.winrt.windows.ai.machinelearning import LearningModel as WinRTModel
 
 EXPORTED = {
@@ -114,11 +113,12 @@ def test_a_classifier_sees_the_middle_square() -> None:
     contract = stated(EXPORTED | {"task": "classify", "imgsz": "[224, 224]"})
     assert contract is not None
     assert (contract.size, contract.kernel, contract.mean) == ((224, 224), ImageKernel.ANTIALIASED_LINEAR, ())
-    assert contract.scaling is not None
-    assert compute_scaled_size(contract.scaling, 451, 300, (224, 224)) == (
-        224,
-        336,
-    )  # int(224 * 451 / 300), as torchvision's Resize
+    binding = LearningModelBinding(LearningModelSession(LearningModel.load(unary(shape=(1, 3, 224, 224)))))
+    picture = ImageFeatureValue.from_array(np.zeros((300, 451, 3), np.uint8), BitmapPixelFormat.RGB8)
+    binding.bind("x", picture, {"ImageContract": contract})
+    left, top, right, bottom = binding.placements["x"][0].boxes_to_picture([0, 0, 224, 224])
+    assert 224 * 451 / (right - left) == pytest.approx(336)  # int(224 * 451 / 300), as torchvision's Resize
+    assert bottom - top == pytest.approx(300)
     wide = stated(EXPORTED | {"task": "classify", "imgsz": "[224, 448]"})
     assert wide is not None
     assert (wide.crop_mode, wide.scaling) == (ImageCropMode.STRETCH, None)
@@ -204,7 +204,7 @@ def test_what_does_not_read_as_the_exporter_writes_states_nothing(
     ids=lambda names: names[:20],
 )
 def test_names_that_do_not_read_as_the_exporter_writes_are_no_labels(names: str) -> None:
-    assert read_exporters_labels(EXPORTED | {"names": names}) == ()
+    assert detector((1, 3, "h", "w"), EXPORTED | {"names": names}).labels == ()
 
 
 def test_the_characters_of_paddleocr_are_the_labels() -> None:

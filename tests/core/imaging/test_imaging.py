@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from PIL import Image
 
 from helpers import reference
-from helpers.tensorizing import tensorize
+from helpers.tensorizing import detensorize, tensorize
 from winml_py import (
     BitmapBounds,
     BitmapPixelFormat,
+    ImageContract,
     ImageFeatureValue,
     InvalidArgumentError,
     LearningModelFeatureKind,
@@ -27,10 +26,6 @@ from winml_py import (
     SoftwareBitmap,
     VideoFrame,
 )
-from winml_py.core.imaging.contract import ImageContract
-from winml_py.core.imaging.detensorize import detensorize
-from winml_py.core.imaging.formats import BufferCache, write_gray
-from winml_py.core.imaging.geometry import compute_center_crop
 from winml_py.errors import IllegalCallError, PictureNotFoundError
 
 pytestmark = pytest.mark.usefixtures("pillow_scales")  # to the last level
@@ -48,27 +43,15 @@ def bitmap(pixel_format: str, width: int, height: int) -> SoftwareBitmap:
 
 
 def gray(*colours: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    out = np.empty(colours[0].shape, np.uint8)
-    write_gray(colours, out, BufferCache())
-    return out
+    pixels = np.stack(colours, -1)
+    picture = SoftwareBitmap.from_array(pixels.reshape(1, -1, 3), BitmapPixelFormat.RGB8)
+    out = np.empty((1, 1, colours[0].size), np.float32)
+    tensorize(picture, image("GRAY8"), out)
+    return out.astype(np.uint8).reshape(colours[0].shape)
 
 
 def image(target: str, pixel_range: str = "ZERO_TO255") -> ImageContract:
     return ImageContract(BitmapPixelFormat[target], LearningModelPixelRange[pixel_range])
-
-
-# Geometry
-
-
-@settings(max_examples=2000)
-@given(*[st.integers(1, 5000)] * 4)
-def test_the_centre_crop_is_windows_mls(width: int, height: int, model_width: int, model_height: int) -> None:
-    crop = compute_center_crop(width, height, model_width, model_height)
-    assert tuple(crop) == reference.center_crop(width, height, model_width, model_height)
-    assert crop.width >= 1
-    assert crop.height >= 1
-    assert crop.x + crop.width <= width
-    assert crop.y + crop.height <= height
 
 
 # Tensorize and detensorize

@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import helper
 from PIL import Image
 
+from helpers import reference
 from helpers.models import data, tensor, unary
 from winml_py import (
+    BitmapBounds,
     BitmapPixelFormat,
     EvaluationError,
     ImageAnchor,
@@ -28,7 +32,12 @@ from winml_py import (
     LearningModelSession,
     LearningModelSessionOptions,
 )
-from winml_py.core.imaging.geometry import compute_scaled_size
+from winml_py.core.imaging.geometry import (
+    compute_center_crop,
+    compute_letterbox,
+    compute_placement,
+    compute_scaled_size,
+)
 
 pytestmark = pytest.mark.usefixtures("pillow_scales")  # to the last level
 
@@ -366,3 +375,67 @@ def test_a_rule_needs_its_sides() -> None:
     ):
         with pytest.raises(InvalidArgumentError, match=r"needs|excludes"):
             ImageScaling(**fields)  # type: ignore[arg-type]
+
+
+@settings(max_examples=2000)
+@given(*[st.integers(1, 5000)] * 4)
+def test_the_centre_crop_is_windows_mls(width: int, height: int, model_width: int, model_height: int) -> None:
+    crop = compute_center_crop(width, height, model_width, model_height)
+    assert tuple(crop) == reference.center_crop(width, height, model_width, model_height)
+    assert crop.width >= 1
+    assert crop.height >= 1
+    assert crop.x + crop.width <= width
+    assert crop.y + crop.height <= height
+
+
+@settings(max_examples=1000, deadline=None)
+@given(*[st.integers(1, 3000)] * 4)
+def test_the_letterbox_keeps_the_shape_and_lies_in_the_middle(
+    width: int, height: int, model_width: int, model_height: int
+) -> None:
+    x, y, inner_width, inner_height = compute_letterbox(width, height, model_width, model_height)
+    assert inner_width == model_width or inner_height == model_height
+    assert 0 <= model_width - inner_width - 2 * x <= 1
+    assert 0 <= model_height - inner_height - 2 * y <= 1
+    scale = min(model_width / width, model_height / height)
+    assert abs(inner_width - max(1, width * scale)) <= 0.5
+    assert abs(inner_height - max(1, height * scale)) <= 0.5
+
+
+@settings(max_examples=500, deadline=None)
+@given(*[st.integers(1, 500)] * 4, st.sampled_from(list(ImageCropMode)), st.data())
+def test_a_placement_lies_inside(
+    width: int, height: int, model_width: int, model_height: int, mode: ImageCropMode, data: st.DataObject
+) -> None:
+    bounds = None
+    if data.draw(st.booleans()):
+        x, y = data.draw(st.integers(0, width - 1)), data.draw(st.integers(0, height - 1))
+        bounds = BitmapBounds(x, y, data.draw(st.integers(1, width - x)), data.draw(st.integers(1, height - y)))
+    placement = compute_placement(width, height, model_width, model_height, mode, bounds)
+    part, target = placement.part, placement.target
+    assert (placement.picture, placement.tensor) == ((height, width), (model_height, model_width))
+    assert 0 <= part.x < part.x + part.width <= width
+    assert 0 <= part.y < part.y + part.height <= height
+    assert 0 <= target.x < target.x + target.width <= model_width
+    assert 0 <= target.y < target.y + target.height <= model_height
+    if bounds is not None:
+        assert part == bounds
+    if mode is not ImageCropMode.LETTERBOX:
+        assert target == (0, 0, model_width, model_height)
+    assert placement.has_padding is (target != (0, 0, model_width, model_height))
+    is_whole = part == (0, 0, width, height) and (width, height) == (model_width, model_height)
+    assert placement.is_identity is (is_whole and not placement.has_padding)
+
+
+def test_what_a_placement_says() -> None:
+    center = compute_placement(1920, 1080, 540, 540, ImageCropMode.CENTER, None)
+    whole = (0, 0, 540, 540)
+    assert center == ((420, 0, 1080, 1080), (540, 540), whole, whole, (1080, 1920), (540, 540))
+    assert (center.shrink, center.is_identity, center.has_padding) == ((2, 2), False, False)
+    boxed = compute_placement(40, 20, 20, 20, ImageCropMode.LETTERBOX, None)
+    assert boxed == ((0, 0, 40, 20), (10, 20), (0, 0, 20, 10), (0, 5, 20, 10), (20, 40), (20, 20))
+    assert (boxed.shrink, boxed.is_identity, boxed.has_padding) == ((2, 2), False, True)
+    for mode in ImageCropMode:
+        assert compute_placement(8, 6, 8, 6, mode, None).is_identity
+        moved = compute_placement(8, 6, 4, 3, mode, BitmapBounds(2, 1, 4, 3))
+        assert (moved.part, moved.is_identity, moved.has_padding) == ((2, 1, 4, 3), False, False)

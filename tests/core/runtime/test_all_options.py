@@ -6,14 +6,18 @@ The providers are substitutes (`helpers/providers.py`): what the package gives t
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import onnxruntime
 import pytest
 from onnx import helper
+from openvino import Core
 
+from helpers.cuda import CUDA
 from helpers.models import data, tensor
 from helpers.providers import PROVIDERS, Runtime, Session, make_device, runtime
 from helpers.sessions import make_options
@@ -26,18 +30,14 @@ from winml_py import (
     Weights,
     WinMLError,
 )
-from winml_py.core.base.winrt_object import private_state
-from winml_py.core.cache import folders
-from winml_py.core.runtime.engine import EngineOptions
-from winml_py.core.runtime.providers.catalogue import AZURE, CUDA
-from winml_py.core.runtime.providers.provider import Provider
-from winml_py.core.session.options import SETTINGS
 
 __all__ = ["runtime"]  # a fixture
 
 CPU = "the CPU"
-ENGINES: dict[str, Provider | None] = {CPU: None} | {
-    provider.name: provider for provider in PROVIDERS if not provider.package and provider is not AZURE
+ENGINES: dict[str, Any] = {CPU: None} | {
+    provider.name: provider
+    for provider in PROVIDERS
+    if not provider.package and provider.name != "AzureExecutionProvider"
 }
 
 
@@ -101,7 +101,7 @@ ROWS = [
         lambda made: (
             made.session.precision is Precision.FLOAT32
             and made.provider_options.get("use_tf32", "0") == "0"
-            and (("use_tf32" in made.provider_options) is (made.native.names[0] == CUDA.name))
+            and (("use_tf32" in made.provider_options) is (made.native.names[0] == CUDA))
         ),
     ),
     # Behind TensorRT, CUDA gets it.
@@ -119,9 +119,14 @@ ROWS = [
     Row("session_config", {"ep.any": 1}, lambda made: made.entry("ep.any") == "1"),
     Row("run_config", {"ep.any": 1}, lambda made: made.run_entries.get("ep.any") == "1"),
     Row("log_severity", "info", lambda made: made.native.native.log_severity_level == 1),
-    Row("weights", Weights.PRIVATE, lambda made: not folders.list_saved_models()),
+    Row("weights", Weights.PRIVATE, lambda made: not list_saved_graphs()),
     Row("profiling", True, lambda made: bool(made.native.native.enable_profiling)),
 ]
+
+
+def list_saved_graphs() -> list[Path]:
+    return list(Path(os.environ["WINML_PY_CACHE"]).rglob("graph.onnx"))
+
 
 ELSEWHERE = {"isolation", "tuned_for"}
 """A substitute does not reach another process: tests/core/runtime/test_isolation.py, on all engines that are there; and
@@ -181,9 +186,9 @@ def make(runtime: Runtime, engine: str, settings: dict[str, Any]) -> Made:
 
 
 def test_every_option_has_a_row() -> None:
-    names = {row.option for row in ROWS}
-    assert {name for name in names if "." not in name} | {"tuning"} | ELSEWHERE == set(SETTINGS)
-    assert {setting.engine for setting in SETTINGS.values()} - {""} == set(EngineOptions._fields)
+    names, options = {row.option for row in ROWS}, LearningModelSessionOptions()
+    settings = {name for name in dir(options) if not name.startswith("_") and not callable(getattr(options, name))}
+    assert {name for row in ROWS for name in (attribute_of(row), row.option) if "." not in name} | ELSEWHERE == settings
     assert {name.removeprefix("tuning.") for name in names if "." in name} == {
         field.name for field in dataclasses.fields(Tuning)
     }
@@ -218,13 +223,15 @@ OPENVINO: dict[str, Callable[[LearningModelSession, dict[str, str]], bool]] = {
     ),
     "intra_op_thread_spinning": lambda session, config: True,  # its threads never spin
     "precision": lambda session, config: config["INFERENCE_PRECISION_HINT"] == "<Type: 'float32'>",
-    "weights": lambda session, config: not folders.list_saved_models(),
+    "weights": lambda session, config: not list_saved_graphs(),
 }
 """How an option is seen in what OpenVINO's own package compiled; the others are refused."""
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.option != "engine"], ids=name_of)
-def test_openvinos_package_applies_or_refuses_it(openvino: object, row: Row) -> None:
+def test_openvinos_package_applies_or_refuses_it(openvino: object, row: Row, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, compile_model = [], Core.compile_model
+    monkeypatch.setattr(Core, "compile_model", lambda *arguments: made.append(compile_model(*arguments)) or made[-1])
     attribute, _, name = row.option.partition(".")
     value = {"threads": "1"} if attribute == "provider_options" else row.value
     options = make_options(**{"batch_size_override": 0, "engine": "openvino"} | {attribute_of(row): value})
@@ -236,7 +243,7 @@ def test_openvinos_package_applies_or_refuses_it(openvino: object, row: Row) -> 
             LearningModelSession(model, None, options)
         return
     session = LearningModelSession(model, None, options)
-    compiled = private_state(session).engine._compiled  # type: ignore[attr-defined]
+    (compiled,) = made
     names = ("INFERENCE_NUM_THREADS", "INFERENCE_PRECISION_HINT")
     config = {name: str(compiled.get_property(name)) for name in names}
     assert OPENVINO[row.option](session, config | {"shape": str(compiled.inputs[0].partial_shape)})

@@ -15,7 +15,7 @@ import pytest
 
 from helpers.paths import MODELS, ROOT
 from helpers.sessions import open_session
-from winml_py import InvalidArgumentError, LearningModel, LearningModelSession, LearningModelSessionOptions, Tuning
+from winml_py import InvalidArgumentError, LearningModelSessionOptions, Tuning
 from winml_py.errors import IllegalCallError, StorageNotFoundError
 
 pytestmark = pytest.mark.usefixtures("all_cores")
@@ -138,23 +138,3 @@ def test_a_closed_session_leaves_no_recording_behind(monkeypatch: pytest.MonkeyP
     del opened
     gc.collect()
     assert list(tmp_path.iterdir()) == []
-
-
-def test_spinning_is_off_where_the_process_is_confined(monkeypatch: pytest.MonkeyPatch) -> None:
-    from winml_py.core.base import machine as cores
-    from winml_py.core.session import options
-
-    for confined in (True, False):
-        monkeypatch.setattr(options, "is_confined", lambda confined=confined: confined)
-        assert LearningModelSessionOptions().intra_op_thread_spinning is not confined
-        opened = LearningModelSession(LearningModel.load(MODELS / "digits.onnx"))
-        assert opened.get_intra_op_thread_spinning() is not confined
-    monkeypatch.setattr(cores, "read_cgroup_quota", lambda: None)
-    monkeypatch.setattr(cores.os, "cpu_count", lambda: 8)
-    monkeypatch.setattr(cores, "count_allowed_cores", lambda: 8)
-    assert not cores.is_confined()
-    monkeypatch.setattr(cores, "count_allowed_cores", lambda: 3)
-    assert cores.is_confined()
-    monkeypatch.setattr(cores, "count_allowed_cores", lambda: 8)
-    monkeypatch.setattr(cores, "read_cgroup_quota", lambda: 2.5)
-    assert cores.is_confined()
