@@ -329,7 +329,7 @@ TAUGHT = (
     ("TensorFloat.from_numpy(np.zeros(2, np.float32)).argmax()", "Write tensor.to_numpy().argmax."),
     (
         "evaluate(unary('Neg', [1, 84, 21]), x=np.zeros((1, 84, 21), np.float32)).top_k(5)",
-        "winml_py.vision.detections(result)",
+        "Decode the boxes of a detector first.",
     ),
     ("winml_py.vision.detections(None)", "Expected a LearningModelEvaluationResult, got NoneType"),
     ("winml_py.vision.segmentation(None)", "has no attribute 'segmentation'"),

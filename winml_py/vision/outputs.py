@@ -12,7 +12,7 @@ from ..core.base.arrays import Array
 from ..core.contracts.labels import require_labels
 from ..core.features.ranking import is_row
 from ..core.imaging.picture_placement import PicturePlacement
-from ..core.session.result import LearningModelEvaluationResult, as_output_array
+from ..core.session.result import LearningModelEvaluationResult, read_numbers
 from ..errors import InvalidArgumentError
 
 Labels = Sequence[str] | os.PathLike[str]
@@ -39,7 +39,7 @@ def read_arrays(result: LearningModelEvaluationResult, output: str | None = None
     if output is not None and output not in outputs:
         raise InvalidArgumentError(f"There is no output {output!r}.", hint=f"Outputs: {', '.join(outputs)}.")
     chosen = outputs if output is None else {output: outputs[output]}
-    arrays = {name: as_output_array(value) for name, value in chosen.items()}
+    arrays = {name: read_numbers(value) for name, value in chosen.items()}
     return {name: array for name, array in arrays.items() if array is not None and array.dtype.kind in "fiub"}
 
 

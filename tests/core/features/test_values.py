@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from helpers.cuda import CUDA, OnCard
+from helpers.exported import Exported
 from helpers.models import FLOAT, FLOAT16, INT64, STRING, data, tensor, unary
 from helpers.providers import PROVIDERS, Runtime, make_device, runtime
 from helpers.sessions import open_binding, open_session
@@ -28,19 +29,6 @@ from winml_py import (
 __all__ = ["runtime"]  # a fixture
 
 PICTURES = unary(shape=("n", 3, 4, 6), denotation="IMAGE")
-
-
-class Exported:
-    """An array of another library: all it offers is DLPack."""
-
-    def __init__(self, array: Any, device: tuple[int, int] = (1, 0)) -> None:
-        self.array, self.device = np.asarray(array), device
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self.array.__dlpack__(**options)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self.device
 
 
 class Unversioned(Exported):

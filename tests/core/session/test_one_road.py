@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from onnx import helper
 from PIL import Image
 
+from helpers.exported import Exported
 from helpers.models import data, tensor, unary
 from helpers.paths import MODELS
 from helpers.processes import count_open
@@ -216,16 +217,6 @@ def test_nothing_stays_open(session: LearningModelSession) -> None:
 X = np.array([[1, -2, 3], [4, 0, -6]], np.float32)
 
 
-class Exported:
-    """An array of another library."""
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return X.__dlpack__(**options)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return X.__dlpack_device__()
-
-
 def save(array: Array) -> bytes:
     file = io.BytesIO()
     np.save(file, array)
@@ -238,7 +229,7 @@ def test_every_call_takes_the_same_values(session: LearningModelSession, kind: s
     path.write_bytes(save(X))
     for road in ROADS:
         with path.open("rb") as file:
-            values = {"tensor": TensorFloat.from_numpy(X), "DLPack": Exported(), "lists": X.tolist(), "str": str(path)}
+            values = {"tensor": TensorFloat.from_numpy(X), "DLPack": Exported(X), "lists": X.tolist(), "str": str(path)}
             values |= {"path": path, "bytes": path.read_bytes(), "open file": file}
             values["float16 tensor"] = TensorFloat16Bit.from_numpy(X)
             if kind != "float16 tensor":

@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from helpers import winml_models
+from helpers.exported import Exported
 from helpers.models import FLOAT, FLOAT16, INT64, STRING, Shape, data, tensor, unary
 from helpers.sessions import bind_all, open_binding, open_session
 from winml_py import (
@@ -213,11 +214,15 @@ def test_the_error_of_a_failed_run_names_the_arrays_of_booleans() -> None:
 # Reading what is bound
 
 
-def test_the_best_classes_of_an_output_that_is_bound_to_an_array() -> None:
-    scores = np.float32([[0.1, 0.7, 0.2]])
+@pytest.mark.parametrize("kind", ["nothing", "array", "tensor", "tensor without memory", "list", "DLPack"])
+def test_the_best_classes_of_an_output_however_it_is_bound(kind: str) -> None:
+    scores = np.float32([[0.125, 0.75, 0.25]])
     session, array = open_session(unary(shape=[1, 3])), np.zeros((1, 3), np.float32)
-    best = session.evaluate_features({"x": scores, "y": array}).top_k(2)
-    assert [(item.index, item.score) for item in best] == [(1, np.float32(0.7)), (2, np.float32(0.2))]
+    bound: dict[str, Any] = {"array": array, "list": [0.0], "DLPack": Exported(array)}
+    bound |= {"tensor": TensorFloat.from_numpy(array), "tensor without memory": TensorFloat.create()}
+    output = {"y": bound[kind]} if kind in bound else {}
+    best = session.evaluate_features({"x": scores, **output}).top_k(2)
+    assert [(item.index, item.score) for item in best] == [(1, 0.75), (2, 0.25)]
 
 
 def test_detections_of_outputs_that_are_bound_to_arrays() -> None:

@@ -221,13 +221,13 @@ class LearningModelEvaluationResult(Object):
         names = list(outputs) if output is None else [output]
         if output is not None and output not in outputs:
             raise InvalidArgumentError(f"There is no output {output!r}.", hint=f"Outputs: {', '.join(outputs)}.")
-        arrays = [as_output_array(outputs[name]) for name in names]
+        arrays = [read_numbers(outputs[name]) for name in names]
         rows = [array for array in arrays if array is not None and is_row(array)]
         if len(rows) != 1:
             how_many, hint = "more than one of", "Name one: top_k(output=...)."
             if not rows:
                 how_many = "none of"
-                hint = "For a detector, call winml_py.vision.detections(result); for a batch, take rows of to_numpy()."
+                hint = "For a batch, take rows of to_numpy(). Decode the boxes of a detector first."
                 hint = next(filter(None, (_describe_output(name, outputs[name], n) for name in names)), hint)
             message = f"top_k needs an output with one row of scores: {how_many} {', '.join(names)} is one."
             raise InvalidArgumentError(message, hint=hint)
@@ -239,12 +239,20 @@ class LearningModelEvaluationResult(Object):
         return f"<LearningModelEvaluationResult {dict(self._outputs)!r}>"
 
 
-def as_output_array(value: object) -> Array | None:
-    """An output that is a tensor, or an array of a library that a program bound to it, as an array; else None."""
+def read_numbers(value: object) -> Array | None:
+    """The numbers of an output, however it was bound; None for a picture, a map, and a sequence.
+
+    An array, or a tensor in the host's memory, is viewed: the next run of its binding overwrites it. A tensor on a device
+    is copied. A list that was bound has lost its shape, and is one row.
+    """
+    if isinstance(value, np.ndarray):
+        return value
     if isinstance(value, Tensor):
         return value.to_numpy()
     if is_cuda_array(value):
         return as_device_array(value).to_numpy()
+    if type(value) is list and value and isinstance(value[0], (int, float)):
+        return np.array(value)
     return as_host_array(value) if can_export_dlpack(value) else None
 
 

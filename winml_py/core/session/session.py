@@ -428,8 +428,7 @@ class LearningModelSession(Closeable, Object):
     def __reduce__(self) -> NoReturn:
         raise IllegalCallError(
             "A session belongs to the process that made it, and cannot be pickled.",
-            hint="Pickle the model and the options, and make the session in the other process. "
-            "winml_py.distributed.Evaluator(model) does that.",
+            hint="Pickle the model and the options, and make the session in the other process.",
         )
 
     def __repr__(self) -> str:
