@@ -174,7 +174,7 @@ def test_tensors_are_made_of_exported_arrays() -> None:
 def test_what_exports_nothing_is_named_with_a_remedy(value: Exported, says: str) -> None:
     with pytest.raises(InvalidBindingError) as info:
         open_binding(unary()).bind("x", value)
-    assert str(info.value).startswith(f"A test_values.{type(value).__name__} does not export")
+    assert str(info.value).startswith(f"A {type(value).__module__}.{type(value).__name__} does not export")
     assert says in str(info.value)
 
 

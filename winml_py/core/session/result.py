@@ -242,7 +242,7 @@ class LearningModelEvaluationResult(Object):
 def read_numbers(value: object) -> Array | None:
     """The numbers of an output, however it was bound; None for a picture, a map, and a sequence.
 
-    An array, or a tensor in the host's memory, is viewed: the next run of its binding overwrites it. A tensor on a device
+    An array, or a tensor in the host's memory, is viewed: the next run of its binding overwrites it. A tensor on a GPU
     is copied. A list that was bound has lost its shape, and is one row.
     """
     if isinstance(value, np.ndarray):
