@@ -24,7 +24,7 @@ import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from _measure import serve
 from winml_py import LearningModel, LearningModelBinding, LearningModelSession, LearningModelSessionOptions
-from winml_py._cases.examples import make_examples
+from winml_py._examples import make_examples
 model = LearningModel.load(sys.argv[1])
 options = LearningModelSessionOptions()
 if sys.argv[2].endswith(".json"):
@@ -32,7 +32,7 @@ if sys.argv[2].endswith(".json"):
 else:
     options.batch_size_override, options.engine = 0, sys.argv[2]
 session = LearningModelSession(model, None, options)
-values = make_examples(model)
+values = make_examples(model.input_features)
 binding = LearningModelBinding(session)
 for name, value in values.items():
     binding.bind(name, value)
@@ -43,10 +43,10 @@ TUNE = """
 import json
 import sys
 from winml_py import LearningModel
-from winml_py._cases.examples import make_examples
+from winml_py._examples import make_examples
 from winml_py.perf.tuning import search
 model = LearningModel.load(sys.argv[1])
-tuned = search(model, [make_examples(model)], {})
+tuned = search(model, [make_examples(model.input_features)], {})
 tuned.options.save(sys.argv[2])
 print(json.dumps(tuned.to_json()))
 """

@@ -13,6 +13,7 @@ try:
     import h11
     import uvicorn
     from starlette.datastructures import Headers
+    from starlette.requests import Request
     from starlette.responses import PlainTextResponse, Response
     from starlette.types import ASGIApp, Message, Receive
     from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -51,6 +52,12 @@ def refuse_foreign(headers: Headers, hosts: Set[str], schemes: Collection[str] =
     if origin is None or (origin.partition("://")[0] in schemes and _is_own(origin.partition("://")[2], hosts)):
         return None
     return PlainTextResponse("Requests of another origin are not allowed.", 403)
+
+
+async def wait_until_gone(request: Request) -> None:
+    """Returns when the client has left."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _is_own(host: str, hosts: Set[str]) -> bool:

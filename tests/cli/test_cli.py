@@ -99,7 +99,7 @@ def test_numbers_in_the_place_of_files(tmp_path: Path) -> None:
     ):
         assert words in require_failure(4, "run", path, "x=1,2", f"rate={rate}", f"flag={flag}", "word=a")
     assert "holds 3 numbers, but x takes 2" in require_failure(4, "run", path, "x=1,2,3", "rate=1", "flag=1", "word=a")
-    assert "nowhere: The input x takes Float 2, but there is no such file" in require_failure(
+    assert "nowhere: There is no such file or folder, and x takes Float 2" in require_failure(
         4, "run", path, "x=nowhere", "rate=1", "flag=1", "word=a"
     )
 

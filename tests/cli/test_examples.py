@@ -10,7 +10,7 @@ import pytest
 
 from helpers.cli import call, require_exit, require_failure
 from helpers.paths import MODELS, ROOT
-from winml_py._cases import installed_examples
+from winml_py import _examples
 from winml_py.cli import examples
 from winml_py.errors import StorageNotFoundError
 
@@ -74,10 +74,10 @@ def test_a_file_of_another_content_stays_and_nothing_is_copied(tmp_path: Path) -
 def test_a_wheel_has_them_inside_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "winml_py"
     (package / "examples" / "models").mkdir(parents=True)
-    monkeypatch.setattr(installed_examples, "__file__", str(package / "_cases" / "installed_examples.py"))
+    monkeypatch.setattr(_examples, "__file__", str(package / "_examples.py"))
     with pytest.raises(StorageNotFoundError, match="has no examples"):
-        installed_examples.find_examples()
+        _examples.find_examples()
     assert "has no examples" in call("examples", tmp_path / "out").stderr
     (package / "examples" / "models" / "digits.onnx").write_bytes(b"model")
-    assert installed_examples.find_examples() == package / "examples"
+    assert _examples.find_examples() == package / "examples"
     assert examples.copy_examples(tmp_path / "out") == ["models/digits.onnx"]

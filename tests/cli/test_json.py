@@ -101,7 +101,7 @@ def test_every_document_is_of_the_schema(name: str, folder: Path) -> None:
     if name in ("contract", "convert", "info", "perf with a profile", "tune", "view"):
         assert facts["model"] == words[1]
     if facts["kind"] in ("perf", "run"):
-        assert all(one["model"].endswith(".onnx") for one in facts.get("cases", facts.get("results")))
+        assert all(one["model"].endswith(".onnx") for one in facts.get("models", facts.get("results")))
 
 
 def test_every_command_has_a_kind() -> None:

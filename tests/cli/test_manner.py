@@ -212,15 +212,15 @@ def line_with(command: click.Command, parameter: click.Parameter, word: str) -> 
 
 def test_pictures_are_checked_with_as_they_are_bound(tmp_path: Path, seven: Path) -> None:
     """The check of a conversion gets the tensor that bind makes of the picture."""
-    from winml_py import ImageFeatureValue, LearningModel
-    from winml_py._cases.case import evaluate_model
-    from winml_py._cases.files import read_single_evaluation
+    from winml_py import ImageFeatureValue, LearningModel, LearningModelSession
+    from winml_py.cli.files import read_single_evaluation
 
-    model = LearningModel.load(DIGITS)
-    values = read_single_evaluation(model, [str(seven)])
+    session = LearningModelSession(LearningModel.load(DIGITS))
+    values = read_single_evaluation(session.model, [str(seven)])
     assert values["image"].shape == (1, 1, 28, 28)
-    bound = evaluate_model(model, {"image": ImageFeatureValue.load(seven)})["probabilities"]
-    assert (evaluate_model(model, values)["probabilities"] == bound).all()
+    pairs = values, {"image": ImageFeatureValue.load(seven)}
+    first, bound = (session.evaluate_features(each)["probabilities"].to_numpy() for each in pairs)
+    assert (first == bound).all()
     done = call("convert", DIGITS, seven, "--float16", "--output", tmp_path / "half.onnx")
     assert done.exit_code == 0, done.output
     assert "checked on example inputs" not in done.stdout

@@ -1,4 +1,4 @@
-"""What the commands do for a quick look: example inputs, pictures in tensors, long texts, sizes, devices by power."""
+"""What the commands do for a quick look: example inputs, pictures in tensors, long texts, sizes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ from PIL import Image
 
 from helpers.cli import call, require_failure
 from helpers.models import STRING, data, tensor, unary
-from winml_py import LearningModelDeviceKind
-from winml_py._cases import case as evaluating
-from winml_py._cases.case import Case
 
 RAMP = np.linspace(0, 1, 3 * 8 * 6, dtype=np.float32)
 
@@ -95,21 +92,6 @@ def test_info_cuts_long_texts(tmp_path: Path) -> None:
     assert any("licence" in line and "MIT" in line for line in lines)
     assert "... (5,000 characters; --json" in " ".join(" ".join(lines).split())
     assert json.loads(call("info", path, "--json").stdout)["metadata"]["vocabulary"] == vocabulary
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("cpu", LearningModelDeviceKind.CPU),
-        ("gpu-high-performance", LearningModelDeviceKind.DIRECTX_HIGH_PERFORMANCE),
-        ("GPU-min-power", LearningModelDeviceKind.DIRECTX_MIN_POWER),
-    ],
-)
-def test_power_preferences_are_devices(
-    name: str, kind: LearningModelDeviceKind, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(evaluating, "LearningModelDevice", lambda found: found)
-    assert Case("m.onnx", device=name).find_device() is kind
 
 
 # What the numbers are

@@ -14,8 +14,14 @@ from helpers.cli import call, require_exit, require_failure
 from helpers.models import data, tensor, unary
 from helpers.paths import MODELS, PICTURES
 from helpers.rectangles import LETTERBOX, make_file
-from winml_py import ImageFeatureValue, LearningModel, LearningModelEvaluationResult, LearningModelSession, TensorFloat
-from winml_py._cases.case import Case
+from winml_py import (
+    ImageFeatureValue,
+    InvalidArgumentError,
+    LearningModel,
+    LearningModelEvaluationResult,
+    LearningModelSession,
+    TensorFloat,
+)
 from winml_py.authoring import build_in, write_samples
 from winml_py.compare import Comparison, compare
 from winml_py.compare.comparison import Comparer, match_objects
@@ -226,19 +232,21 @@ def write_constants(path: Path, outputs: dict[str, Any]) -> str:
 @pytest.mark.parametrize("changed", OUTPUTS)
 def test_no_output_hides_another(changed: str, tmp_path: Path) -> None:
     """Every pair of kinds, one of them changed; and the first with itself."""
-    picture = (str(tmp_path / "picture.png"),)
-    Path(picture[0]).write_bytes(make_file("landscape"))
+    picture = str(tmp_path / "picture.png")
+    Path(picture).write_bytes(make_file("landscape"))
+    values = {"x": ImageFeatureValue.load(picture)}
     for kept in OUTPUTS.keys() - {changed}:
         models = [
             write_constants(tmp_path / f"{side}.onnx", {kept: OUTPUTS[kept][0], changed: OUTPUTS[changed][side]})
             for side in range(2)
         ]
-        found = compare(Case(models[0], picture), Case(models[1]))
+        loaded = list(map(LearningModel.load, models))
+        found = compare(*loaded, values, names=[picture])
         names = {answer.output.split("[")[0] for answer in found.answers if not answer.is_same}
         assert (names, found.is_same) == ({changed}, False), kept
-        assert f"first look at {picture[0]}, {changed}" in str(found)
-    assert compare(Case(models[0], picture), Case(models[0])).is_same
-    assert changed in require_exit("compare", *models, *picture, code=1).stdout.splitlines()[-1]
+        assert f"first look at {picture}, {changed}" in str(found)
+    assert compare(loaded[0], loaded[0], values).is_same
+    assert changed in require_exit("compare", *models, picture, code=1).stdout.splitlines()[-1]
 
 
 def test_an_output_of_one_model_is_told(tmp_path: Path) -> None:
@@ -277,7 +285,7 @@ def test_objects_with_other_masks_or_points(extra: str, is_moved: bool) -> None:
     assert (answer.kind, answer.output, answer.is_same) == ("objects", ", ".join(outputs), not is_moved)
 
 
-# Cases, and the command
+# The command
 
 
 @pytest.fixture
@@ -330,8 +338,11 @@ def test_nodes_are_judged_on_the_most_doubtful_input(files: Path) -> None:
 def test_a_model_and_itself_with_its_contract_built_in(models: tuple[str, str], tmp_path: Path) -> None:
     paths = {"plain": MODELS / "digits.onnx", "built": tmp_path / "built.onnx"}
     build_in(*paths.values())
-    first, second = (paths[name] for name in models)
-    assert compare(Case(str(first), (str(PICTURES / "seven.png"),)), Case(str(second))).outputs[0].largest == 0
+    picture = ImageFeatureValue.load(PICTURES / "seven.png")
+    loaded = [LearningModel.load(paths[name]) for name in models]
+    assert compare(*loaded, {"image": picture}).outputs[0].largest == 0
+    with pytest.raises(InvalidArgumentError, match="no inputs to compare"):
+        compare(*loaded, [])
 
 
 def test_one_model_in_two_ways(files: Path) -> None:
@@ -342,7 +353,7 @@ def test_one_model_in_two_ways(files: Path) -> None:
 
 def test_samples_come_before_examples(files: Path) -> None:
     write_samples("plain.onnx", "known.onnx", [{"x": np.float32([[0.2, 0.7, 0.1]])}, {"x": np.float32([[3, 2, 1]])}])
-    known = compare(Case("known.onnx"), Case("lot.onnx"))
+    known = compare(LearningModel.load("known.onnx"), LearningModel.load("lot.onnx"))
     assert [(answer.first, answer.second) for answer in known.answers] == [("1 (0.7)", "1 (1.7)"), ("0 (3)", "0 (3)")]
     assert call("compare", "plain.onnx", "little.onnx").stderr.startswith("plain.onnx: These are answers to example")
 

@@ -13,7 +13,6 @@ from helpers.models import data, tensor
 from helpers.paths import MODELS, PICTURES
 from tools import find_planted_faults as tool
 from winml_py import BitmapPixelFormat, ImageContract, ImageFeatureValue, LearningModel
-from winml_py._cases.case import Case
 from winml_py.compare.comparison import fit_values
 from winml_py.compare.first_departure import Departure, find_departure
 
@@ -22,7 +21,7 @@ def departure(folder: Path, planted: tool.Planted, values: tool.Values) -> Depar
     paths = [str(folder / name) for name in ("first.onnx", "second.onnx")]
     for path, model in zip(paths, planted[:2], strict=True):
         onnx.save(model, path)
-    return find_departure(Case(paths[0]), Case(paths[1]), values)
+    return find_departure(*map(LearningModel.load, paths), values)
 
 
 @pytest.mark.parametrize("fault", tool.FAULTS)
@@ -48,7 +47,7 @@ def test_the_node_with_a_fault_is_named_and_without_one_none(tmp_path: Path, mak
 def test_rounding_is_not_blamed(tmp_path: Path, kind: str) -> None:
     model, values = tool.make_attention(np.random.default_rng(3))
     onnx.save(model, tmp_path / "model.onnx")
-    assert find_departure(*tool.make_pair(kind, str(tmp_path / "model.onnx"), tmp_path), values) is None
+    assert find_departure(*tool.make_pair(kind, str(tmp_path / "model.onnx")), values) is None
 
 
 def test_nan_is_named_where_it_begins(tmp_path: Path) -> None:
@@ -67,7 +66,7 @@ def test_nan_is_named_where_it_begins(tmp_path: Path) -> None:
 
 
 def test_names_of_inputs_are_found_in_another_case() -> None:
-    digits = Case(str(MODELS / "digits.onnx"))
+    digits = LearningModel.load(MODELS / "digits.onnx")
     values = {"IMAGE": np.zeros((1, 1, 28, 28), np.float32)}
     assert find_departure(digits, digits, values) is None
     two = LearningModel.load(
@@ -81,9 +80,9 @@ def test_names_of_inputs_are_found_in_another_case() -> None:
 
 
 def test_pictures_that_become_other_tensors_are_named_first() -> None:
-    digits = str(MODELS / "digits.onnx")
+    digits, other = (LearningModel.load(MODELS / "digits.onnx") for _ in range(2))
     picture = {"image": ImageFeatureValue.load(PICTURES / "seven.png")}
-    other = ImageContract(BitmapPixelFormat.GRAY8)
-    found = find_departure(Case(digits), Case(digits, contract=other), picture)
+    other.contracts["image"] = ImageContract(BitmapPixelFormat.GRAY8)
+    found = find_departure(digits, other, picture)
     assert found is not None
     assert str(found).startswith("The input 'image': the same inputs give a difference of")

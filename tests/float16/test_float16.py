@@ -30,7 +30,6 @@ from winml_py import (
     SoftwareBitmap,
     TensorKind,
 )
-from winml_py._cases.examples import StatedSizes
 from winml_py.cli.main import main
 from winml_py.errors import (
     ConversionError,
@@ -39,7 +38,7 @@ from winml_py.errors import (
     StorageAccessError,
     StorageNotFoundError,
 )
-from winml_py.float16 import ConversionReport, convert, search
+from winml_py.float16 import ConversionReport, StatedSizes, convert, search
 from winml_py.float16.report import report_outputs
 
 pytestmark = pytest.mark.one_python

@@ -13,14 +13,15 @@ import pytest
 
 from helpers.cli import call, require_failure
 from helpers.models import INT64, STRING, unary
-from helpers.paths import MODELS
-from winml_py import InvalidArgumentError, LearningModel
-from winml_py._cases.examples import make_examples
-from winml_py._cases.files import assign_files, read_inputs
-from winml_py.perf import PHASES, Case, measure
-from winml_py.perf.measure import CPU_STEP, Sample, summarize_phase
+from helpers.paths import MODELS, PICTURES
+from winml_py import ImageFeatureValue, InvalidArgumentError, LearningModel, LearningModelSession
+from winml_py._examples import make_examples
+from winml_py.cli.files import assign_files, read_inputs
+from winml_py.perf import Time, measure
+from winml_py.perf.measure import CPU_STEP, summarize_phase
 
 DIGITS = str(MODELS / "digits.onnx")
+PHASES = ["load", "session", "decode", "bind", "evaluate"]
 
 
 def run_perf(*arguments: object) -> dict[str, Any]:
@@ -31,32 +32,34 @@ def run_perf(*arguments: object) -> dict[str, Any]:
 
 
 def test_a_picture_goes_through_all_phases(seven: Path) -> None:
-    (case,) = run_perf(DIGITS, seven, "-n", 7)["cases"]
-    assert tuple(case["phases"]) == PHASES
-    assert (case["iterations"], case["inputs"]) == (7, [str(seven)])
-    assert set(case["first_ms"]) == set(PHASES)
-    assert all(0 < figures["p50_ms"] <= figures["p90_ms"] <= figures["p99_ms"] for figures in case["phases"].values())
-    assert case["memory_mb"]["before"] > 1
-    assert (case["engine"], case["precision"], case["device_memory_mb"]) == ("onnxruntime", "float32", None)
+    (measured,) = run_perf(DIGITS, seven, "-n", 7)["models"]
+    assert list(measured["phases"]) == PHASES
+    assert (measured["iterations"], measured["inputs"]) == (7, [str(seven)])
+    assert set(measured["first_ms"]) == set(PHASES)
+    assert all(
+        0 < figures["p50_ms"] <= figures["p90_ms"] <= figures["p99_ms"] for figures in measured["phases"].values()
+    )
+    assert measured["memory_mb"]["before"] > 1
+    assert (measured["engine"], measured["precision"], measured["device_memory_mb"]) == ("onnxruntime", "float32", None)
 
 
 def test_made_up_values_need_no_decoding() -> None:
-    (case,) = run_perf(DIGITS, "-n", 3)["cases"]
-    assert set(case["phases"]) == {"load", "session", "bind", "evaluate"}
-    assert case["inputs"] == ["example inputs"]
+    (measured,) = run_perf(DIGITS, "-n", 3)["models"]
+    assert set(measured["phases"]) == {"load", "session", "bind", "evaluate"}
+    assert measured["inputs"] == ["example inputs"]
 
 
 def test_percentiles_are_of_all_iterations() -> None:
     seconds = list(np.random.default_rng(0).random(101))
-    figures = summarize_phase([Sample(wall, 2 * wall) for wall in seconds])
+    figures = summarize_phase([Time(wall, 2 * wall) for wall in seconds])
     ordered = sorted(seconds)
     expected = {"p50_ms": ordered[50], "p90_ms": ordered[90], "p99_ms": ordered[99], "cpu_p50_ms": 2 * ordered[50]}
     assert figures == pytest.approx({name: 1e3 * second for name, second in expected.items()})
 
 
 def test_processor_time_below_a_step_of_the_system_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules[Sample.__module__], "CPU_STEP", 0.016)
-    known, unknown = (summarize_phase([Sample(1, cpu)] * 3)["cpu_p50_ms"] for cpu in (0.031, 0.015))
+    monkeypatch.setattr(sys.modules[Time.__module__], "CPU_STEP", 0.016)
+    known, unknown = (summarize_phase([Time(1, cpu)] * 3)["cpu_p50_ms"] for cpu in (0.031, 0.015))
     assert (known, unknown) == (pytest.approx(31), None)
 
 
@@ -64,7 +67,7 @@ def test_models_and_folders_of_them(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.onnx").write_bytes(unary("Neg", [2]))
     facts = run_perf(tmp_path, DIGITS, "-n", 2)
-    assert [Path(case["model"]).name for case in facts["cases"]] == ["a.onnx", "b.onnx", "digits.onnx"]
+    assert [Path(measured["model"]).name for measured in facts["models"]] == ["a.onnx", "b.onnx", "digits.onnx"]
 
 
 def test_the_table_is_for_people(seven: Path) -> None:
@@ -73,7 +76,7 @@ def test_the_table_is_for_people(seven: Path) -> None:
     columns = lines[1].split()
     assert columns[:5] == ["ms", "first", "p50", "p90", "p99"]
     assert columns[5:] == ["cpu"] or CPU_STEP > 0  # on Windows, the column may be empty
-    assert [line.split()[0] for line in lines[2:7]] == list(PHASES)
+    assert [line.split()[0] for line in lines[2:7]] == PHASES
     assert lines[7].startswith("3 evaluations, ")
 
 
@@ -95,8 +98,15 @@ def test_mistakes(
 
 def test_the_function_refuses_nonsense() -> None:
     with pytest.raises(InvalidArgumentError, match="iterations"):
-        measure(Case(DIGITS), iterations=0)
-    assert measure(Case(DIGITS), iterations=2).iterations == 2
+        measure(LearningModel.load(DIGITS), iterations=0)
+
+
+def test_a_function_gives_the_values_of_each_evaluation() -> None:
+    pictures = [ImageFeatureValue.load(PICTURES / "seven.png"), np.zeros((1, 1, 28, 28), np.float32)]
+    session = LearningModelSession(LearningModel.load(DIGITS))
+    measured = measure(session, lambda: {"image": pictures.pop(0)}, iterations=1)
+    assert (pictures, measured.iterations, list(measured.times)) == ([], 1, ["decode", "bind", "evaluate"])
+    assert list(measure(session, {"image": np.zeros((1, 1, 28, 28), np.float32)}, iterations=1).times) == PHASES[3:]
 
 
 def test_tables_of_numbers_are_inputs(tmp_path: Path) -> None:
@@ -114,8 +124,8 @@ def test_tables_of_numbers_are_inputs(tmp_path: Path) -> None:
 
 
 def test_values_are_made_up_for_measuring_alone() -> None:
-    assert not make_examples(LearningModel.load(unary("Neg", [2, "n"], INT64)))["x"].any()
-    assert make_examples(LearningModel.load(unary("Identity", [2], STRING)))["x"].tolist() == ["0", "0"]
+    assert not make_examples(LearningModel.load(unary("Neg", [2, "n"], INT64)).input_features)["x"].any()
+    assert make_examples(LearningModel.load(unary("Identity", [2], STRING)).input_features)["x"].tolist() == ["0", "0"]
 
 
 @pytest.mark.parametrize("content", [b"PK\3\4", b"\x93NUMPY\x01\x00", b"", b"archive", b"huge"])

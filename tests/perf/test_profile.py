@@ -14,8 +14,7 @@ from onnx import helper
 from helpers.cli import call, require_failure
 from helpers.models import data, tensor, unary
 from helpers.paths import MODELS
-from winml_py import LearningModelDevice
-from winml_py.perf import Case
+from winml_py import LearningModel, LearningModelDevice, LearningModelSession, LearningModelSessionOptions
 from winml_py.perf.profile import Profile, profile, read_profile, read_reasons
 
 pytestmark = pytest.mark.one_python
@@ -128,7 +127,10 @@ def test_nodes_that_a_gpu_leaves_are_listed_with_the_reason(gpu: LearningModelDe
 
 
 def test_the_nodes_of_a_model_on_a_gpu_are_seen(gpu: LearningModelDevice) -> None:
-    profiled = profile(Case(str(MODELS / "edges.onnx"), device="gpu"), 5)
+    options = LearningModelSessionOptions()
+    options.profiling = True
+    with LearningModelSession(LearningModel.load(MODELS / "edges.onnx"), gpu, options) as session:
+        profiled = profile(session, evaluations=5)
     assert {"Conv", "Sqrt"} <= {node.operator for node in profiled.nodes}
     assert profiled.evaluations == 5
     assert profiled.on_cpu == ()

@@ -335,9 +335,8 @@ TAUGHT = (
     ("winml_py.vision.segmentation(None)", "has no attribute 'segmentation'"),
     ("winml_py.vision.masks(None)", "Expected a LearningModelEvaluationResult, got NoneType"),
     # Tools
-    ("compare(DIGITS, DIGITS)", "Expected a Case, got str"),
-    ("winml_py.perf.measure(DIGITS)", "Expected a Case, got str"),
-    ("winml_py.perf.Case(DIGITS, str(SEVEN))", "Expected a tuple, got str"),
+    ("compare(DIGITS, DIGITS)", "Expected a LearningModelSession, got str"),
+    ("winml_py.perf.measure(DIGITS)", "Expected a LearningModelSession, got str"),
     ("winml_py.authoring.write_contract(DIGITS, 'out.onnx', 'imagenet')", "Expected an ImageContract, got str"),
     ("winml_py.authoring.build_in(DIGITS, 'out.onnx', 'imagenet')", "Expected an ImageContract, got str"),
     ("winml_py.authoring.check_samples(DIGITS)", "Expected a LearningModel, got str"),

@@ -22,7 +22,7 @@ from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
 from winml_py import LearningModel, LearningModelSession
-from winml_py._cases.case import evaluate_to_arrays
+from winml_py._values import evaluate_to_arrays
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 

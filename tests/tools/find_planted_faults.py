@@ -34,8 +34,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from _models import RAPIDOCR_SHAPES, light
 
-from winml_py import LearningModelSessionOptions, Tuning
-from winml_py._cases.case import Case
+from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, Tuning
 from winml_py.compare.first_departure import find_departure
 
 Array = np.ndarray[Any, Any]
@@ -349,21 +348,20 @@ PAIRS = ("openvino", "levels", "threads")
 """Two ways to evaluate a model, which differ only by rounding."""
 
 
-def make_pair(kind: str, path: str, folder: Path) -> tuple[Case, Case]:
-    """The cases of two ways: two engines, two levels of optimization, or two numbers of threads."""
-    if kind == "openvino":
-        return Case(path), Case(path, engine="openvino")
-    cases = []
+def make_pair(kind: str, path: str) -> list[LearningModelSession]:
+    """Sessions of two ways: two engines, two levels of optimization, or two numbers of threads."""
+    sessions = []
     for index in range(2):
         options = LearningModelSessionOptions()
         options.batch_size_override = 0
-        if kind == "threads":
+        if kind == "openvino":
+            options.engine = (None, "openvino")[index]
+        elif kind == "threads":
             options.intra_op_num_threads = 1 + index
         else:
             options.tuning = Tuning(graph_optimization=("none", "all")[index])
-        options.save(folder / f"{index}.json")
-        cases.append(Case(path, settings=str(folder / f"{index}.json")))
-    return cases[0], cases[1]
+        sessions.append(LearningModelSession(LearningModel.load(path), None, options))
+    return sessions
 
 
 def main() -> None:
@@ -380,8 +378,8 @@ def main() -> None:
             for path, proto in zip(paths, (planted.first, planted.second, model), strict=True):
                 onnx.save(proto, path)
             kind = PAIRS[place % len(PAIRS)]
-            departure_without_fault = find_departure(*make_pair(kind, paths[2], folder), values)
-            departure = find_departure(Case(paths[0]), Case(paths[1]), values)
+            departure_without_fault = find_departure(*make_pair(kind, paths[2]), values)
+            departure = find_departure(*map(LearningModel.load, paths[:2]), values)
         node = next(node for node in planted.first.graph.node if planted.output in node.output)
         is_named = departure is not None and (node.name or planted.output) in departure.first
         counts["named"] += is_named

@@ -139,7 +139,7 @@ def convert() -> str:
 @step("compare, perf")
 def compare() -> str:
     run("compare", DIGITS, "halb 上.onnx", SEVEN)
-    phases = run_json("perf", DIGITS, SEVEN, "--iterations", "20")["cases"][0]["phases"]
+    phases = run_json("perf", DIGITS, SEVEN, "--iterations", "20")["models"][0]["phases"]
     return f"{phases['evaluate']['p50_ms']:.3f} ms"
 
 

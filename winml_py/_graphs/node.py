@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
 
+from ..core.base.agreement import as_numpy
 from ..core.base.arguments import is_text
 from ..core.base.messages import did_you_mean
 from ..core.base.winrt_object import Object, private_state
-from ..core.features.tensor import Tensor
 from ..errors import InvalidArgumentError
 from ..operators.node import make_attribute
 from ..operators.schemas import Parameter, find_signature
@@ -88,8 +88,7 @@ def _order_names(
 
 def _make_untyped_attribute(name: str, value: Any) -> AttributeProto:
     """An attribute with the type of its value."""
-    if isinstance(value, Tensor):
-        value = value.to_numpy()
+    value = as_numpy(value)
     if isinstance(value, np.ndarray):
         value = numpy_helper.from_array(value) if value.ndim > 1 else value.tolist()
     return helper.make_attribute(name, value)

@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, TypeProto, helper, shape_inference, version_converter
 
-from .._cases.case import evaluate_to_arrays
-from .._cases.examples import MAX_NUMBERS
+from .._examples import MAX_NUMBERS
+from .._values import evaluate_to_arrays
 from ..core.base.agreement import compute_relative_error
 from ..core.base.arrays import Array, DType
 from ..core.features.descriptors import FeatureDescriptor, TensorFeatureDescriptor

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, TypeProto, ValueInfoProto, helper, numpy_helper
 
+from ..core.base.agreement import as_numpy
 from ..core.base.arguments import is_text, require_member, require_type, require_whole_number
 from ..core.base.collections import Vector
 from ..core.base.messages import type_name
@@ -18,7 +19,6 @@ from ..core.features.descriptors import (
     ShapedDescriptor,
     TensorFeatureDescriptor,
 )
-from ..core.features.tensor import Tensor
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 
@@ -80,7 +80,7 @@ def _make_tensor_type(feature: ShapedDescriptor) -> TypeProto:
 
 def as_constant(value: object, name: str) -> TensorProto:
     """A tensor, array, number or list as a constant of a graph; Python's floats become float32."""
-    array = value.to_numpy() if isinstance(value, Tensor) else np.asarray(value)
+    array = np.asarray(as_numpy(value))
     if not hasattr(value, "dtype") and array.dtype == np.float64:
         array = array.astype(np.float32)
     if array.dtype.kind in "UO" and all(isinstance(element, str) for element in array.flat):

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from .._cases.files import BUILT_IN
 from .._graphs.opset import convert_opset
+from .._values import BUILT_IN
 from ..core.base.arguments import require_type
 from ..core.base.atomic_files import require_folder, write_atomically
 from ..core.contracts.labels import LABELS_KEY, labels_of

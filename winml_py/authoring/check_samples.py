@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._cases.case import evaluate_to_arrays
+from .._values import evaluate_to_arrays
 from ..core.base.agreement import HALF_TOLERANCE, as_numpy
 from ..core.base.arguments import require_type
 from ..core.base.arrays import Array

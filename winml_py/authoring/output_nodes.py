@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._cases.examples import make_examples
+from .._examples import make_examples
 from ..core.base.arrays import Array
 from ..core.base.messages import did_you_mean
 from ..core.model.model import LearningModel
@@ -75,7 +75,7 @@ def add_answers(
         raise NotSupportedError(f"Answers need one picture, but the model takes {pictures}.")
     sample = KnownInput(shape=(256, 320), dtype="picture")
     with LearningModelSession(loaded) as session:
-        result = session.evaluate_features(make_examples(loaded) | {picture: sample.make_value()})
+        result = session.evaluate_features(make_examples(loaded.input_features) | {picture: sample.make_value()})
     facts = read_facts(result, find_placement(result, 0, None), labels)
     kind = _recognise(result, facts) if kind == AUTO else kind
     sides: Shape = [f"{picture}_height", f"{picture}_width"]

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._cases.case import evaluate_to_arrays
-from .._cases.examples import find_example_shape
-from .._cases.files import assign_files, convert_pictures_to_bytes, find_bytes_format, read_files
-from ..core.base.agreement import FLOAT_TOLERANCE
+from .._examples import find_example_shape
+from .._values import convert_pictures_to_bytes, evaluate_to_arrays, find_bytes_format
+from ..core.base.agreement import FLOAT_TOLERANCE, as_numpy
 from ..core.base.arrays import Array
 from ..core.base.atomic_files import require_folder, write_atomically
 from ..core.base.messages import type_name
 from ..core.contracts.published.model_files import require_another_file
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor
+from ..core.features.files import read_file
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.ranking import find_best_classes
 from ..core.features.tensor_classes import TENSOR_CLASSES
@@ -164,13 +164,13 @@ def _take_answers(model: LearningModel, samples: Sequence[Sample]) -> tuple[Know
 def _store_inputs(model: LearningModel, sample: Sample, budget: int, seed: int) -> dict[str, KnownInput]:
     """The values of a sample as they are stored, in the order of the model's inputs."""
     if isinstance(sample, (str, os.PathLike)):
-        matches = list(assign_files(model, [os.fspath(sample)]))
-        if len(matches) != 1:
+        names = [feature.name for feature in model.input_features]
+        if len(names) != 1:
+            given = ", ".join(f"{name!r}: ..." for name in names)
             raise InvalidArgumentError(
-                f"{os.fspath(sample)}: It matches {len(matches)} files.", hint="Name one file for each sample."
+                f"{os.fspath(sample)}: The model has {len(names)} inputs.", hint=f"Pass their values: {{{given}}}."
             )
-        (_, files) = matches[0]
-        sample = read_files(model, files)
+        sample = {names[0]: sample}
     elif not isinstance(sample, Mapping):
         raise InvalidArgumentError(
             f"Expected the path of a picture, or values by the names of inputs, got {type_name(sample)}.",
@@ -192,8 +192,9 @@ def _store_inputs(model: LearningModel, sample: Sample, budget: int, seed: int) 
 
 
 def _store_value(model: LearningModel, feature: FeatureDescriptor, value: Any, budget: int) -> KnownInput:
-    if hasattr(value, "__fspath__") or (isinstance(value, str) and isinstance(feature, ImageFeatureDescriptor)):
-        value = ImageFeatureValue.load(value)
+    takes_texts = isinstance(feature, ShapedDescriptor) and feature.tensor_kind is TensorKind.STRING
+    if isinstance(value, (str, os.PathLike)) and not takes_texts:
+        value = read_file(value)
     if isinstance(value, ImageFeatureValue):
         if len(value.video_frames) > 1:
             raise InvalidArgumentError(f"Expected one picture for {feature.name}, got a batch.")
@@ -202,9 +203,8 @@ def _store_value(model: LearningModel, feature: FeatureDescriptor, value: Any, b
             small = ImageFeatureValue.from_pil(_shrink(image, budget // find_layout(pictures).channels))
             return KnownInput(array=convert_pictures_to_bytes(model, {feature.name: small})[feature.name])
         return KnownInput(png=make_small_png(image, budget))
-    to_numpy = getattr(value, "to_numpy", None)
     try:
-        array = np.asarray(value) if to_numpy is None else np.asarray(to_numpy())
+        array = np.asarray(as_numpy(value))
         if array.dtype.kind in "US":
             array = array.astype(object)
         elif isinstance(feature, ShapedDescriptor) and not hasattr(value, "dtype"):  # Python numbers fit any type

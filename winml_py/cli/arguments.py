@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any
 
 import click
 
-from .._cases.case import CONTRACTS, Case
-from .._cases.examples import StatedSizes
+from .._examples import NOTHING_STATED, StatedSizes
+from .._values import CONTRACTS, load_model
 from ..core.base.arguments import suggest_path
 from ..core.base.atomic_files import fold_case, is_same_file
 from ..core.base.messages import did_you_mean
+from ..core.contracts.exporters import ExporterFacts
 from ..core.contracts.files import read_contract
 from ..core.contracts.published.model_files import find_model_files
+from ..core.features.descriptors import ImageFeatureDescriptor
 from ..core.imaging.contract import ImageContract
+from ..core.model.model import LearningModel
+from ..core.runtime.device import LearningModelDevice
+from ..core.session.options import LearningModelSessionOptions
+from ..core.session.session import LearningModelSession
 from ..core.session.sources import find_files
 from ..enums import Precision
 from ..errors import InvalidArgumentError, StorageNotFoundError
@@ -193,8 +201,76 @@ def size_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_sizes
 
 
-def case_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Where and how a model runs; the command is given a `case`, whose model and inputs it sets itself."""
+@dataclass(frozen=True)
+class Setup:
+    """Where and how models run, by the options of a command.
+
+    Attributes:
+        device: a name that `LearningModelDevice.find` finds.
+        engine: as `LearningModelSessionOptions.engine`.
+        precision: as `LearningModelSessionOptions.precision`.
+        settings: a file that `LearningModelSessionOptions.load` reads, or "". It replaces engine and precision.
+        contract: the contract of the inputs that it fits; None for the model's own.
+        sizes: stated values for sizes that the model leaves free; sessions fix them.
+        isolated: whether the engine gets a separate process, even if the settings say otherwise.
+    """
+
+    device: str = "cpu"
+    engine: str | None = None
+    precision: Precision = Precision.AUTO
+    settings: str = ""
+    contract: ImageContract | None = None
+    sizes: StatedSizes = NOTHING_STATED
+    isolated: bool = False
+
+    def load(self, path: str) -> LearningModel:
+        """Loads a model, and attaches the contract. A stated picture size replaces the contract's.
+
+        Raises:
+            WinMLError: the model cannot be loaded, the contract fits no input, or the model does not have the size.
+        """
+        model = load_model(path, self.contract)
+        if self.sizes.picture is None:
+            return model
+        stride = ExporterFacts.from_metadata(model.metadata).stride
+        if stride and any(side % stride for side in self.sizes.picture):
+            stated_size = ",".join(map(str, self.sizes.picture))
+            height, width = (math.ceil(side / stride) * stride for side in self.sizes.picture)
+            raise InvalidArgumentError(
+                f"Expected a size in multiples of {stride}, the stride in the model's metadata, got {stated_size}.",
+                hint=f"Write --size {height},{width}.",
+            )
+        for feature in model.input_features:
+            if isinstance(feature, ImageFeatureDescriptor) and feature.contract.size is not None:
+                model.contracts[feature.name] = replace(feature.contract, size=None)
+        return model
+
+    def make_options(self, model: LearningModel) -> LearningModelSessionOptions:
+        """The session's options. A free batch stays free, unless its size is stated.
+
+        Raises:
+            InvalidArgumentError: the model has no such dimension, or the file holds no options.
+        """
+        if self.settings:
+            options = LearningModelSessionOptions.load(self.settings)
+        else:
+            options = LearningModelSessionOptions()
+            options.batch_size_override = 0
+            options.engine, options.precision = self.engine, self.precision
+        for name, shape in self.sizes.find_shapes(model.input_features).items():
+            options.override_input_shape(name, shape)
+        if self.isolated and options.isolation is None:
+            options.isolation = "process"
+        return options
+
+    def make_session(self, path: str) -> LearningModelSession:
+        """A session of the model in a file."""
+        model = self.load(path)
+        return LearningModelSession(model, LearningModelDevice.find(self.device), self.make_options(model))
+
+
+def setup_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Where and how models run; the command receives a `setup`."""
 
     @device_option
     @click.option("--engine", metavar="NAME", help="onnxruntime (default) or openvino.")
@@ -209,7 +285,7 @@ def case_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @size_options
     @contract_option
     @wraps(command)
-    def with_case(
+    def with_setup(
         *args: object,
         device: str,
         engine: str | None,
@@ -221,9 +297,6 @@ def case_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         if settings and (engine or precision is not Precision.AUTO):
             raise click.UsageError("--settings states the engine and the precision: omit --engine and --precision.")
-        case = Case(
-            device=device, engine=engine, precision=precision, settings=settings, contract=contract, sizes=sizes
-        )
-        return command(*args, case=case, **options)
+        return command(*args, setup=Setup(device, engine, precision, settings, contract, sizes), **options)
 
-    return with_case
+    return with_setup

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
+from typing import Any
 
 import click
 
-from .._cases.case import EXAMPLE, Case
-from .._cases.examples import NOTHING_STATED
-from ..compare.comparison import Comparison, list_inputs
-from ..compare.comparison import compare as compare_cases
+from .._examples import EXAMPLE, NOTHING_STATED
+from ..compare.comparison import Comparison, list_compared_inputs
+from ..compare.comparison import compare as compare_sessions
 from ..core.base.messages import Facts
-from .arguments import case_options, json_option
+from .arguments import Setup, json_option, setup_options
 from .failures import prefix_errors
+from .files import assign_files, read_files
 from .style import emit, print_line, print_table, show_progress
 
 
 @click.command()
 @click.argument("models", nargs=-1, required=True, metavar="MODEL... [INPUT]...")
 @click.option("--nodes", is_flag=True, help="Also find the first node that differs, on the most doubtful input.")
-@case_options
+@setup_options
 @json_option
-def compare(models: tuple[str, ...], nodes: bool, case: Case, as_json: bool) -> None:
+def compare(models: tuple[str, ...], nodes: bool, setup: Setup, as_json: bool) -> None:
     """Compare the answers of MODEL with those of a second MODEL, or of another engine, device or precision.
 
     --engine, --device, --precision and --settings are those of the second side; the first has the defaults. Without
@@ -30,23 +32,38 @@ def compare(models: tuple[str, ...], nodes: bool, case: Case, as_json: bool) -> 
     """
     model, *inputs = models
     second_model = inputs.pop(0) if inputs and inputs[0].lower().endswith(".onnx") else model
-    if second_model == model and replace(case, sizes=NOTHING_STATED, contract=None) == Case():
+    if second_model == model and replace(setup, sizes=NOTHING_STATED, contract=None) == Setup():
         hint = "Name a second model after it, or --engine, --device, --precision or --settings."
         raise click.UsageError(f"{model}: There is nothing to compare it with. {hint}")
-    first = Case(model, tuple(inputs), sizes=case.sizes, contract=case.contract)
-    second = replace(case, model=second_model)
     both = model if second_model == model else f"{model}, {second_model}"  # an error may be about either
-    with show_progress("comparing") as advance, prefix_errors(both, model, second_model, *inputs, case.settings):
-        compared = compare_cases(first, second, advance)
+    with show_progress("comparing") as advance, prefix_errors(both, model, second_model, *inputs, setup.settings):
+        with (
+            Setup(sizes=setup.sizes, contract=setup.contract).make_session(model) as first,
+            setup.make_session(second_model) as second,
+        ):
+            evaluations = list(assign_files(first.model, inputs)) if inputs else []
+            names = [name for name, _ in evaluations]
+
+            def read_in_turn() -> Iterator[dict[str, Any]]:
+                for index, (name, files) in enumerate(evaluations):
+                    advance(index / len(evaluations), name)
+                    yield read_files(first.model, files)
+
+            compared = compare_sessions(first, second, read_in_turn() if inputs else None, names=names)
         facts: Facts = {"model": model} | compared.to_json()
+        for path, side in zip((model, second_model), facts["sides"], strict=True):
+            side["model"] = path
         if nodes:
             from ..compare.first_departure import find_departure
 
-            most_doubtful = (compared.doubtful or compared.answers)[0]
-            _, make_values = list(list_inputs(first.load(), first))[most_doubtful.position]
-            departure = find_departure(first, second, make_values())
+            place = (compared.doubtful or compared.answers)[0].position
+            if inputs:
+                values: Mapping[str, Any] = read_files(first.model, evaluations[place][1])
+            else:
+                _, values = list(list_compared_inputs(first))[place]
+            departure = find_departure(first, second, values)
             facts["departure"] = departure and asdict(departure)
-    emit(facts, as_json, lambda _: _print_comparison(compared))
+    emit(facts, as_json, lambda facts: _print_comparison(compared, facts))
     if nodes and not as_json:
         print_line(departure or "No node alone differs by more than its inputs explain.")
     if compared.answers[0].input == EXAMPLE:
@@ -55,8 +72,8 @@ def compare(models: tuple[str, ...], nodes: bool, case: Case, as_json: bool) -> 
         raise click.exceptions.Exit(1)
 
 
-def _print_comparison(compared: Comparison) -> None:
-    for name, side in zip(("first", "second"), compared.sides, strict=True):
+def _print_comparison(compared: Comparison, facts: Facts) -> None:
+    for name, side in zip(("first", "second"), facts["sides"], strict=True):
         print_line(f"{name:8}{side['model']} on {side['device']}: {side['engine']}, {side['precision']}")
     print_line("")
     rows = []

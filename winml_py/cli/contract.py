@@ -16,9 +16,8 @@ from typing import Any
 import click
 import numpy as np
 
-from .._cases.case import evaluate_to_arrays, load_model
-from .._cases.examples import make_examples
-from .._cases.files import assign_files, convert_pictures_to_bytes, find_bytes_format, read_files
+from .._examples import make_examples
+from .._values import convert_pictures_to_bytes, evaluate_to_arrays, find_bytes_format, load_model
 from ..authoring import BuiltIn
 from ..authoring.build_in import build_in
 from ..authoring.contract_evidence import find_stated_contract
@@ -48,6 +47,7 @@ from .arguments import (
     require_unnamed,
 )
 from .failures import prefix_errors
+from .files import assign_files, read_files
 from .style import emit, print_line, warn_outdated
 
 _PICTURES = {known.name.removesuffix("8").lower(): known for known in INTERLEAVED_FORMATS}
@@ -144,7 +144,7 @@ def _compare_with_bind(
     if pictures is BitmapPixelFormat.GRAY8:
         pixels[...] = pixels[..., :1]  # `bind` makes another gray of colours than Pillow
     picture = ImageFeatureValue.from_array(pixels, BitmapPixelFormat.RGB8)
-    values = make_examples(model) | dict.fromkeys(inputs, picture)
+    values = make_examples(model.input_features) | dict.fromkeys(inputs, picture)
     with LearningModelSession(new) as new_session:
         after_bind = evaluate_to_arrays(session, values)
         built_in = evaluate_to_arrays(new_session, convert_pictures_to_bytes(new, values))

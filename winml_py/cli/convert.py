@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
-from .._cases.case import load_model
-from .._cases.examples import StatedSizes
-from .._cases.files import read_single_evaluation
+from .._examples import StatedSizes
+from .._values import load_model
 from ..core.base.messages import Facts
 from ..core.imaging.contract import ImageContract
 from ..float16.convert import convert as to_float16
@@ -21,6 +20,7 @@ from .arguments import (
     size_options,
 )
 from .failures import prefix_errors
+from .files import read_single_evaluation
 from .style import emit, print_line, print_sizes, show_progress, warn_assumed
 
 

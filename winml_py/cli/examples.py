@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from .._cases.installed_examples import find_examples
+from .._examples import find_examples
 from ..core.base.atomic_files import translate_write_errors, write_atomically
 from ..core.base.messages import Facts
 from ..errors import StorageExistsError

@@ -11,8 +11,8 @@ from typing import IO, Any
 import click
 
 from .. import errors
-from .._cases.files import WrongInputsError
 from ..core.base.messages import REPORT_SCHEMA, Facts
+from .files import WrongInputsError
 from .style import print_line, to_json
 
 EVALUATION, USAGE, MODEL, INPUT, OUTPUT, DEVICE, PACKAGE = 1, 2, 3, 4, 5, 6, 7

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .._cases.case import Case
-from .._cases.files import assign_files, convert_pictures_to_bytes, read_files
-from .._cases.interpretation import (
+from .._examples import list_inputs
+from .._interpretation import (
     AUTO,
     KINDS,
     NUMBERS_SHOWN,
@@ -20,14 +19,16 @@ from .._cases.interpretation import (
     describe_answer,
     find_channel_order,
 )
+from .._values import convert_pictures_to_bytes
 from ..core.base.messages import Facts, Progress
 from ..core.contracts.labels import labels_of
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.ranking import find_best_classes
 from ..core.features.tensor import Tensor
+from ..core.runtime.device import LearningModelDevice
 from ..core.session.session import LearningModelSession
 from .arguments import (
-    case_options,
+    Setup,
     force_option,
     inputs_argument,
     isolated_option,
@@ -35,8 +36,10 @@ from .arguments import (
     labels_option,
     model_argument,
     output_option,
+    setup_options,
 )
 from .failures import Failure, describe_error, prefix_errors
+from .files import assign_files, read_files
 from .style import emit, format_number, print_line, print_table, show_progress, warn_outdated
 from .videos import find_video, list_targets, write_outputs, write_video
 
@@ -60,7 +63,7 @@ if TYPE_CHECKING:
 @click.option("--check", is_flag=True, help="Check MODEL against the answers stored in it.")
 @output_option("The file or folder to write; see above.")
 @force_option
-@case_options
+@setup_options
 @isolated_option
 @json_option
 def run(
@@ -72,7 +75,7 @@ def run(
     threshold: float | None,
     check: bool,
     output: str | None,
-    case: Case,
+    setup: Setup,
     isolated: bool,
     as_json: bool,
 ) -> None:
@@ -87,11 +90,11 @@ def run(
     --output FILE.npz    all outputs as arrays
     --output FOLDER/     one file per input, with the input's name
     """  # noqa: D301 - click wants the backspace itself
-    case = replace(case, model=model, inputs=inputs, isolated=isolated)
+    setup = replace(setup, isolated=isolated)
     if check:
         if inputs or output or labels or top_k or threshold is not None or layout != AUTO:
             raise click.UsageError("--check evaluates the model's samples: omit INPUT and what concerns its answers.")
-        _check(case, as_json)
+        _check(model, setup, as_json)
         return
     if not inputs:
         raise click.UsageError(
@@ -99,14 +102,14 @@ def run(
             "winml-py perf evaluates on example inputs."
         )
     with show_progress("evaluating") as advance:
-        with prefix_errors(model, *inputs, labels or "", case.settings):
-            loaded = case.load()
+        with prefix_errors(model, *inputs, labels or "", setup.settings):
+            loaded = setup.load(model)
             warn_outdated(model, loaded)
             evaluations = list(assign_files(loaded, inputs))
-            options = case.options(loaded)
-            if not case.settings and any(find_video(files) for _, files in evaluations):
+            options = setup.make_options(loaded)
+            if not setup.settings and any(find_video(files) for _, files in evaluations):
                 options.intra_op_num_threads = 1  # frames are evaluated concurrently, one per core
-            make_session = partial(LearningModelSession, loaded, case.find_device(), options)
+            make_session = partial(LearningModelSession, loaded, LearningModelDevice.find(setup.device), options)
             session = make_session()
             names = labels_of(labels) if labels else loaded.labels
             classes = Classes(top_k, names)
@@ -124,7 +127,7 @@ def run(
                         frames = partial(_advance_by_frames, advance, label, index, len(evaluations))
                         result = write_video(session, video, target, interpreter, frames)
                     else:
-                        result = _evaluate(session, case, files, target, classes, interpreter, labels)
+                        result = _evaluate(session, files, target, classes, interpreter, labels)
             except Failure as error:
                 if len(evaluations) == 1:
                     raise
@@ -138,7 +141,6 @@ def run(
 
 def _evaluate(
     session: LearningModelSession,
-    case: Case,
     files: Mapping[str, str],
     target: str,
     classes: Classes,
@@ -154,7 +156,7 @@ def _evaluate(
     finding = interpreter.interpret(result, pictures.values())
     if labels and finding is None:
         _require_labels(labels, classes.labels, outputs)
-    facts = describe_answer(case.sizes.apply(model.input_features), values, outputs, classes)
+    facts = describe_answer(list_inputs(session), values, outputs, classes)
     facts |= {} if finding is None else finding.facts
     if target:
         draw = None
@@ -267,7 +269,7 @@ def _print_findings(result: Facts) -> bool:
 # The answers stored in a model: what `--check` evaluates and prints.
 
 
-def _check(case: Case, as_json: bool) -> None:
+def _check(path: str, setup: Setup, as_json: bool) -> None:
     """Checks the samples and the learned contract stored in the model; exits with 1 if one is wrong.
 
     Raises:
@@ -277,16 +279,16 @@ def _check(case: Case, as_json: bool) -> None:
     from ..authoring.contract_evidence import ContractEvidence
     from ..authoring.known_answers import read_answers
 
-    facts: Facts = {"model": case.model}
-    with prefix_errors(case.model):
-        model, device = case.load(), case.find_device()
-        warn_outdated(case.model, model)
+    facts: Facts = {"model": path}
+    with prefix_errors(path):
+        model, device = setup.load(path), LearningModelDevice.find(setup.device)
+        warn_outdated(path, model)
         if evidence := ContractEvidence.from_metadata(model.metadata):
             changes = evidence.changes(model)
             facts["contract"] = {"function": evidence.function, "problems": changes, "is_right": not changes}
         if "contract" not in facts or read_answers(model.metadata):
             answers = require_answers(model)
-            with LearningModelSession(model, device, case.options(model)) as session:
+            with LearningModelSession(model, device, setup.make_options(model)) as session:
                 facts["check"] = _describe_check(check_session(session, answers))
     emit({"results": [facts]}, as_json, _print_check)
     if not all(facts[name]["is_right"] for name in ("contract", "check") if name in facts):

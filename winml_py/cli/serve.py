@@ -12,13 +12,13 @@ from typing import Any
 
 import click
 
-from .._cases.case import Case
-from .._cases.files import list_models
-from .._cases.interpretation import Classes
+from .._interpretation import Classes
 from ..core.base.messages import Facts
 from ..core.contracts.labels import labels_of
-from .arguments import case_options, isolated_option, json_option, labels_option
+from ..core.runtime.device import LearningModelDevice
+from .arguments import Setup, isolated_option, json_option, labels_option, setup_options
 from .failures import prefix_errors
+from .files import list_models
 from .style import emit, print_line, warn_outdated
 
 
@@ -47,7 +47,7 @@ def _read_amount(step: int, _: click.Context, __: click.Parameter, text: str | N
 @click.option("--max-pixels", callback=partial(_read_amount, 1000), metavar="N", help="Picture pixels.  [50 M]")
 @click.option("--log", type=click.Choice(("text", "json")), default="text", metavar="KIND", help="text or json.")
 @labels_option
-@case_options
+@setup_options
 @isolated_option
 @json_option
 def serve(
@@ -58,7 +58,7 @@ def serve(
     idle: float,
     log: str,
     labels: str | None,
-    case: Case,
+    setup: Setup,
     isolated: bool,
     as_json: bool,
     **limits: Any,
@@ -71,20 +71,20 @@ def serve(
     from ..serve.server import ModelServer
     from ..serve.service import Limits, Service, write_example_call
 
-    device = case.find_device()  # before models are read
+    setup = replace(setup, isolated=isolated)
+    device = LearningModelDevice.find(setup.device)  # before models are read
     files = _name_models(models)
     if labels and len(files) > 1:
         raise click.UsageError("--labels has the classes of one model: serve the others with a second command.")
     served = []
     for name, path in files.items():
-        with prefix_errors(path, labels or "", case.settings):
-            model_case = replace(case, model=path, isolated=isolated)
-            model = model_case.load()
+        with prefix_errors(path, labels or "", setup.settings):
+            model = setup.load(path)
             warn_outdated(path, model)
-            options = model_case.options(model)
-            if not case.settings:
+            options = setup.make_options(model)
+            if not setup.settings:
                 options.intra_op_num_threads = 1  # requests are evaluated concurrently, one per core
-            served.append(ServedModel(name, model, device, options, idle, case.sizes))
+            served.append(ServedModel(name, model, device, options, idle))
             if labels:
                 served[-1].classes = Classes(None, labels_of(labels))
     server = ModelServer(host, port)

@@ -6,14 +6,14 @@ import os
 
 import click
 
-from .._cases.case import Case, find_input_sizes, sizes_to_json
-from .._cases.examples import StatedSizes, make_examples, tell_assumed_sizes
-from .._cases.files import assign_files, read_inputs
+from .._examples import StatedSizes, find_input_sizes, make_examples, sizes_to_json, tell_assumed_sizes
 from ..core.base.atomic_files import require_folder
 from ..core.base.messages import Facts
 from ..core.imaging.contract import ImageContract
+from ..core.runtime.device import LearningModelDevice
 from ..perf.tuning import search
 from .arguments import (
+    Setup,
     contract_option,
     device_option,
     inputs_argument,
@@ -23,6 +23,7 @@ from .arguments import (
     size_options,
 )
 from .failures import prefix_errors
+from .files import assign_files, read_inputs
 from .style import emit, format_number, print_line, print_sizes, print_table, show_progress, warn_assumed
 
 
@@ -52,13 +53,14 @@ def tune(
     if output:
         require_folder(output)
     with show_progress("tuning") as advance, prefix_errors(model, *inputs):
-        case = Case(model, inputs, device, contract=contract, sizes=sizes)
-        loaded = case.load()
+        setup = Setup(device, contract=contract, sizes=sizes)
+        loaded = setup.load(model)
         items = [read_inputs(loaded, files) for _, files in assign_files(loaded, inputs)] if inputs else []
-        examples = {} if inputs else make_examples(loaded, sizes)
         features = sizes.apply(loaded.input_features)
+        examples = {} if inputs else make_examples(features)
         with tell_assumed_sizes(features, items[0] if items else ()):
-            tuned = search(loaded, items, examples, case.find_device(), case.options(loaded), advance)
+            used = LearningModelDevice.find(device)
+            tuned = search(loaded, items, examples, used, setup.make_options(loaded), advance)
     if output:
         tuned.options.save(output, notes={"model": os.path.basename(model), "device": tuned.device})
     shown = sizes_to_json(find_input_sizes(features, items[0] if items else {}))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from .._cases.interpretation import VisionInterpreter, find_tensor_picture
+from .._interpretation import VisionInterpreter, find_tensor_picture
 from ..core.base.agreement import as_numpy
 from ..core.base.atomic_files import fold_case, open_atomically, require_folder
 from ..core.base.messages import Facts

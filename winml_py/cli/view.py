@@ -7,9 +7,9 @@ from threading import Thread
 
 import click
 
-from .._cases.case import Case
 from ..core.base.messages import Facts
 from ..core.contracts.labels import labels_of
+from ..core.runtime.device import LearningModelDevice
 from .arguments import device_option, json_option, labels_option
 from .failures import prefix_errors
 from .style import emit, print_line
@@ -40,7 +40,7 @@ def view(
     from ..view.server import PageServer
     from ..view.workbench import Workbench
 
-    Case("", device=device).find_device()  # before a browser opens
+    LearningModelDevice.find(device)  # before a browser opens
     bench = Workbench(device, labels_of(labels) if labels else ())
     try:
         if model is not None:

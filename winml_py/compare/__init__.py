@@ -1,10 +1,10 @@
 """Whether answers change between two models, engines, devices or precisions, and whether they are settled.
 
 Example:
+    >>> from winml_py import ImageFeatureValue, LearningModel
     >>> from winml_py.compare import compare
-    >>> from winml_py.perf import Case
-    >>> first = Case("models/digits.onnx", inputs=("samples/pictures/seven.png",))
-    >>> print(compare(first, Case("models/digits_float16.onnx")))
+    >>> models = [LearningModel.load(f"models/{name}.onnx") for name in ("digits", "digits_float16")]
+    >>> print(compare(*models, {"image": ImageFeatureValue.load("samples/pictures/seven.png")}))
     The answer is the same, 1 settled.
 """
 

@@ -1,24 +1,21 @@
-"""Compares the results of two cases: the numbers, the answers read from them, and how far answers are from changing."""
+"""Compares the results of two sessions: numbers, the answers read from them, and how far these are from changing."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._cases.case import EXAMPLE, Case, evaluate_to_tensors
-from .._cases.examples import make_examples, tell_assumed_sizes
-from .._cases.files import assign_files, convert_pictures_to_bytes, read_files
-from .._cases.interpretation import Classes
+from .._examples import EXAMPLE, list_inputs, make_examples, tell_assumed_sizes
+from .._interpretation import Classes
+from .._values import convert_pictures_to_bytes, evaluate_to_tensors, open_session
 from ..authoring.check_samples import flatten_outputs, read_stored_answers
 from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, TOP1_KEPT, Agreement, compare_values
-from ..core.base.arguments import require_type
 from ..core.base.arrays import Array
-from ..core.base.messages import Facts, Progress
+from ..core.base.messages import Facts
 from ..core.features.tensor_classes import FLOAT_KINDS, TENSOR_CLASSES
 from ..core.model.model import LearningModel
 from ..core.session.result import LearningModelEvaluationResult
@@ -106,7 +103,7 @@ class Comparison:
     """The result of `compare`; its text is one line.
 
     Attributes:
-        sides: of the first and the second, the model, the device, the engine and the precision.
+        sides: of the first and the second, the device, the engine and the precision.
         outputs: the differences of each output.
         answers: the answers for each input.
         unshared: the names of outputs that only one model has. They are not compared.
@@ -153,42 +150,42 @@ class Comparison:
         return text + (f"; only one model has {', '.join(self.unshared)}." if self.unshared else ".")
 
 
-def compare(first: Case, second: Case, progress: Progress = lambda done, what: None) -> Comparison:
-    """Evaluates two cases on the same inputs, and compares their numbers and their answers.
+def compare(
+    first: LearningModelSession | LearningModel,
+    second: LearningModelSession | LearningModel,
+    inputs: Mapping[str, Any] | Iterable[Mapping[str, Any]] | None = None,
+    *,
+    names: Sequence[str] = (),
+) -> Comparison:
+    """Evaluates two sessions on the same inputs, and compares their numbers and their answers.
 
     Args:
-        first: the model, device and session options to compare with, and the inputs. Without inputs, the samples stored
-            in its model, or else example inputs.
-        second: the others. Its own inputs do not count.
-        progress: called with the finished share and the name of the input.
+        first: a session; or a model, which runs on the CPU.
+        second: the other.
+        inputs: values by the names of inputs, as for `evaluate_features`, or several of these, which are taken one by
+            one; by default the samples stored in the first model, or else example values.
+        names: what the answers call the inputs; by default their numbers.
 
     Raises:
-        InvalidArgumentError: the models have no output in common.
+        InvalidArgumentError: there are no inputs, or the models have no output in common.
         InvalidBindingError: the models take different inputs.
-        WinMLError: a model, a device or an input cannot be used, or an evaluation failed.
+        WinMLError: an input cannot be used, or an evaluation failed.
 
     Example:
+        >>> from winml_py import LearningModel
         >>> from winml_py.compare import compare
-        >>> from winml_py.perf import Case
-        >>> compared = compare(Case("models/digits.onnx"), Case("models/digits_float16.onnx"))
+        >>> models = LearningModel.load("models/digits.onnx"), LearningModel.load("models/digits_float16.onnx")
+        >>> compared = compare(*models)
         >>> compared.outputs[0].name, compared.outputs[0].largest < 1e-2
         ('probabilities', True)
     """
-    for case in (first, second):
-        require_type(case, Case, 'Write Case("model.onnx").')
-    model, second_model = first.load(), second.load()
-    items = list(list_inputs(model, first))
-    comparer = Comparer(model)
-    with (
-        LearningModelSession(model, first.find_device(), first.options(model)) as session,
-        LearningModelSession(second_model, second.find_device(), second.options(second_model)) as second_session,
-    ):
+    with open_session(first) as session, open_session(second) as second_session:
+        model, second_model = session.model, second_session.model
+        comparer = Comparer(model)
         is_half = session.precision.is_half or second_session.precision.is_half
         is_half = is_half or model.precision != second_model.precision
-        for index, (label, make_values) in enumerate(items):
-            progress(index / len(items), label)
-            values = make_values()
-            with tell_assumed_sizes(first.sizes.apply(model.input_features) if label == EXAMPLE else ()):
+        for name, values in list_compared_inputs(session, inputs, names):
+            with tell_assumed_sizes(list_inputs(session) if name == EXAMPLE else ()):
                 result = evaluate_to_tensors(session, fit_values(model, values))
             try:
                 second_result = evaluate_to_tensors(second_session, fit_values(second_model, values))
@@ -197,18 +194,25 @@ def compare(first: Case, second: Case, progress: Progress = lambda done, what: N
                     f"The models take different inputs; the second refuses what the first took: {error.message}",
                     hint=error.hint,
                 ) from error
-            comparer.add(label, (result, second_result), HALF_TOLERANCE if is_half else FLOAT_TOLERANCE)
-        return comparer.make_comparison((_describe_side(first, session), _describe_side(second, second_session)))
+            comparer.add(name, (result, second_result), HALF_TOLERANCE if is_half else FLOAT_TOLERANCE)
+        return comparer.make_comparison((_describe_side(session), _describe_side(second_session)))
 
 
-def list_inputs(model: LearningModel, case: Case) -> Iterator[tuple[str, Callable[[], Mapping[str, Any]]]]:
-    """For each evaluation a name, and a function that reads its files, or makes values from a sample or an example."""
-    if case.inputs:
-        yield from ((label, partial(read_files, model, files)) for label, files in assign_files(model, case.inputs))
-    elif answers := read_stored_answers(model):
-        yield from ((str(known), known.make_values) for known in answers)
+def list_compared_inputs(
+    session: LearningModelSession,
+    inputs: Mapping[str, Any] | Iterable[Mapping[str, Any]] | None = None,
+    names: Sequence[str] = (),
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The values of each evaluation and their name; arguments as for `compare`."""
+    if isinstance(inputs, Mapping):
+        inputs = [inputs]
+    if inputs is not None:
+        for index, values in enumerate(inputs):
+            yield names[index] if names else f"input {index}", values
+    elif answers := read_stored_answers(session.model):
+        yield from ((str(known), known.make_values()) for known in answers)
     else:
-        yield EXAMPLE, partial(make_examples, model, case.sizes)
+        yield EXAMPLE, make_examples(list_inputs(session))
 
 
 def fit_values(model: LearningModel, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -231,9 +235,9 @@ def fit_values(model: LearningModel, values: Mapping[str, Any]) -> dict[str, Any
     return convert_pictures_to_bytes(model, fitted)
 
 
-def _describe_side(case: Case, session: LearningModelSession) -> dict[str, str]:
+def _describe_side(session: LearningModelSession) -> dict[str, str]:
     precision = session.precision.name.lower()
-    return {"model": case.model, "device": session.device.name, "engine": session.engine, "precision": precision}
+    return {"device": session.device.name, "engine": session.engine, "precision": precision}
 
 
 Results = tuple[LearningModelEvaluationResult, LearningModelEvaluationResult]
@@ -277,7 +281,9 @@ class Comparer:
         self._count += 1
 
     def make_comparison(self, sides: tuple[Mapping[str, str], ...]) -> Comparison:
-        """The comparison of all results so far, of sides with these descriptions."""
+        """The comparison of all results so far, of sides with these descriptions; InvalidArgumentError if none."""
+        if not self._count:
+            raise InvalidArgumentError("There are no inputs to compare.", hint="Pass values: [{name: value}].")
         answers = []
         for answer in self._answers:
             if answer.kind == "objects":

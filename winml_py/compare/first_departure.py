@@ -14,6 +14,7 @@ import math
 import os
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,8 +22,9 @@ import numpy as np
 import onnx
 from onnx import GraphProto, TensorProto, TypeProto, helper
 
-from .._cases.case import Case, evaluate_to_arrays
+from .._examples import list_inputs
 from .._graphs.model_file import read_model, save_model
+from .._values import evaluate_to_arrays, get_session_arguments
 from ..core.base.arrays import DType
 from ..core.features.pictures import PreprocessPlan
 from ..core.features.prepare import as_picture
@@ -96,13 +98,17 @@ class Departure:
         return text
 
 
-def find_departure(first: Case, second: Case, values: Mapping[str, object]) -> Departure | None:
+def find_departure(
+    first: LearningModelSession | LearningModel,
+    second: LearningModelSession | LearningModel,
+    values: Mapping[str, Any],
+) -> Departure | None:
     """Finds the first node whose output differs by more than rounding explains.
 
     Nodes are matched by the names of their outputs. The nodes between two tensors that both models have are one group.
 
     Args:
-        first: a model, and how it is evaluated.
+        first: a session, from whose model, device and options others are made; or a model, which runs on the CPU.
         second: the same or nearly the same model, or the same evaluated in another way.
         values: a value for each input, as `LearningModelBinding.bind` takes it.
 
@@ -115,14 +121,14 @@ def find_departure(first: Case, second: Case, values: Mapping[str, object]) -> D
 
     Example:
         >>> import numpy as np
+        >>> from winml_py import LearningModel
         >>> from winml_py.compare.first_departure import find_departure
-        >>> from winml_py.perf import Case
-        >>> image = {"image": np.zeros((1, 1, 28, 28), np.float32)}
-        >>> find_departure(Case("models/digits.onnx"), Case("models/digits_float16.onnx"), image) is None
+        >>> models = [LearningModel.load(f"models/{name}.onnx") for name in ("digits", "digits_float16")]
+        >>> find_departure(*models, {"image": np.zeros((1, 1, 28, 28), np.float32)}) is None
         True
     """
     with tempfile.TemporaryDirectory(prefix="winml-py-") as folder:
-        sides = [_ComparedModel(case, values, tempfile.mkdtemp(dir=folder)) for case in (first, second)]
+        sides = [_ComparedModel(side, values, tempfile.mkdtemp(dir=folder)) for side in (first, second)]
         return _Search(sides).find()
 
 
@@ -246,9 +252,9 @@ class _ComparedModel:
         half: "float16" or "bfloat16" if the engine computes in this type, whatever type the model states; else "".
     """
 
-    def __init__(self, case: Case, values: Mapping[str, object], folder: str) -> None:
-        self._case, self._folder, self._model = case, folder, case.load()
-        self._engine, self.half = case.engine, ""
+    def __init__(self, side: LearningModelSession | LearningModel, values: Mapping[str, Any], folder: str) -> None:
+        self._model, self._device, self._options = get_session_arguments(side)
+        self._folder, self._engine, self.half = folder, self._options.engine, ""
         path = os.path.join(folder, "whole.onnx")
         whole = read_model(self._model)
         # A part loads only its own weights from this file. Small ones stay in the model: type inference reads shapes.
@@ -266,7 +272,7 @@ class _ComparedModel:
             self.constant.update(node.output if needs <= self.constant else ())
         self.read = {end.name for end in graph.output}.union(*self._needs)
         self.inputs = fit_values(self._model, values)
-        for feature in case.sizes.apply(self._model.input_features):
+        for feature in list_inputs(side):
             if (picture := as_picture(self.inputs.get(feature.name))) is not None:
                 self.inputs[feature.name] = PreprocessPlan(picture.sizes, feature).make_tensor(picture)
         self.types = self._infer_types()
@@ -324,7 +330,7 @@ class _ComparedModel:
 
     def open_whole(self) -> LearningModelSession:
         """A session of the whole model, as it is in its file."""
-        return self._open_session(self._model, self._case.options(self._model))
+        return self._open_session(self._model, copy(self._options))
 
     def open_part(self, tensor: str, stops: Collection[str], tensors: Mapping[str, Any]) -> LearningModelSession:
         """A session of the nodes that compute a tensor from others; see `find_part`.
@@ -337,7 +343,7 @@ class _ComparedModel:
         path = os.path.join(self._folder, "part.onnx")
         save_model(self._make_part(tensor, stops, tensors), path)
         model = LearningModel.load(path)
-        options = self._case.options(model)
+        options = copy(self._options)
         options.named_dimension_overrides, options.input_shape_overrides = {}, {}
         options.engine, options.weights, options.profiling = self._engine, Weights.PRIVATE, False
         options.tuned_for = {}  # a part is another model
@@ -365,7 +371,7 @@ class _ComparedModel:
     def _open_session(self, model: LearningModel, options: LearningModelSessionOptions) -> LearningModelSession:
         if options.engine in (None, "onnxruntime"):  # without arenas, which grow by doubling
             options.tuning = replace(options.tuning, memory_arena=False, memory_pattern=False)
-        return LearningModelSession(model, self._case.find_device(), options)
+        return LearningModelSession(model, self._device, options)
 
     def evaluate(self, session: LearningModelSession, make_input: Callable[[str], Any]) -> dict[str, Any]:
         """Evaluates a session of the model or of a part. Parts get the engine that has evaluated the whole model."""

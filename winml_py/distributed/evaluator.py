@@ -182,9 +182,8 @@ class Evaluator(Closeable):
 
     def _open_session(self) -> LearningModelSession:
         device = self._device
-        if isinstance(device, str):
-            device = LearningModelDevice() if device == "cpu" else LearningModelDevice.find(device)
-        return LearningModelSession(self._model, device, self._options)
+        found = LearningModelDevice.find(device) if isinstance(device, str) else device
+        return LearningModelSession(self._model, found, self._options)
 
 
 _COLUMNS_HINT = 'Write columns={"image": "path"}, or a list of columns of numbers: {"x": ["width", "height"]}.'

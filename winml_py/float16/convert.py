@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 
-from .._cases.case import find_input_sizes, load_model
-from .._cases.examples import NOTHING_STATED, StatedSizes, complete_inputs, tell_assumed_sizes
+from .._examples import NOTHING_STATED, StatedSizes, complete_inputs, find_input_sizes, tell_assumed_sizes
+from .._values import load_model
 from ..core.base.atomic_files import require_folder, translate_write_errors
 from ..core.base.messages import Progress
 from ..core.contracts.published.model_files import require_another_file

@@ -15,17 +15,19 @@ import onnx_ir as ir
 from onnx import ModelProto, helper, inliner
 from onnx_ir.passes import common
 
-from .._cases.case import evaluate_in_child
 from .._graphs.statements import state_published
+from .._values import evaluate_to_arrays
+from ..core.base import child_calls
 from ..core.base.atomic_files import write_atomically
 from ..core.contracts.published.folder import find_model
 from ..core.model.model import LearningModel
 from ..core.onnx_file.nodes import walk_messages
 from ..core.onnx_file.protobuf import MAX_PROTOBUF_BYTES
 from ..core.onnx_file.source import FileSource
-from ..core.runtime.custom.operator import CustomOperator, ModelOperators, make_declared_types
+from ..core.runtime.custom.operator import CustomOperator, ModelOperators, Operators, make_declared_types
 from ..core.runtime.custom.split import get_operator_key
 from ..core.runtime.ort.schemas import read_runtime_schemas
+from ..core.session.session import LearningModelSession
 from ..errors import ConversionError
 
 _MAP_TYPE = "type with maps"
@@ -151,6 +153,24 @@ def evaluate(
         path = os.path.join(folder, "model.onnx")
         save_model(model, path)
         return evaluate_in_child(path, operators, inputs)
+
+
+def evaluate_in_child(source: bytes | str, operators: ModelOperators, inputs: Mapping[str, object]) -> dict[str, Any]:
+    """Evaluates a new model, given as its bytes or its path, in another process, which its runtime may end.
+
+    With operators that are functions, which another process may lack, it is evaluated in this one.
+
+    Raises:
+        ProcessEndedError: the runtime ended that process.
+    """
+    if operators.functions:
+        return _evaluate_source(source, operators.given, inputs)
+    return child_calls.call_in_child(_evaluate_source, source, operators.libraries, dict(inputs))
+
+
+def _evaluate_source(source: bytes | str, operators: Operators, inputs: Mapping[str, object]) -> dict[str, Any]:
+    with LearningModelSession(LearningModel.load(source, operators=operators)) as session:
+        return evaluate_to_arrays(session, inputs)
 
 
 # What a conversion needs to know of the program's own operators: their nodes and output types.

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._cases.case import sizes_to_json
-from .._cases.examples import FREE, ExampleShape
+from .._examples import FREE, ExampleShape, sizes_to_json
 from ..core.base.agreement import compare_values, count_lost
 from ..core.base.arrays import Array
 from ..core.base.messages import Facts

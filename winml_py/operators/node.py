@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from onnx import AttributeProto, NodeProto, TensorProto, TypeProto, helper, numpy_helper
 
+from ..core.base.agreement import as_numpy
 from ..core.base.arrays import Array, DType
 from ..core.base.messages import did_you_mean
 from ..core.features.tensor import Tensor
@@ -208,8 +209,7 @@ _LISTS = (AttributeProto.INTS, AttributeProto.FLOATS, AttributeProto.STRINGS)
 def make_attribute(signature: Signature, name: str, value: Any) -> AttributeProto:
     """An attribute of an operator, from a number, text, list, array or tensor."""
     kind = signature.attributes[name]
-    if isinstance(value, Tensor):
-        value = value.to_numpy()
+    value = as_numpy(value)
     try:
         if isinstance(value, np.ndarray) and kind == AttributeProto.TENSOR:
             value = numpy_helper.from_array(value)

@@ -11,10 +11,10 @@ from typing import Any
 
 from onnx import NodeProto
 
+from .._values import make_output_tensors
+from ..core.base.agreement import as_numpy
 from ..core.base.winrt_object import Closeable
-from ..core.features.descriptors import TensorFeatureDescriptor
 from ..core.features.tensor import Tensor
-from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.session.options import LearningModelSessionOptions
@@ -125,7 +125,7 @@ class CompiledOperator(Closeable):
             WinMLError: as in `LearningModelSession.evaluate`.
         """
         outputs = self.session.evaluate(self._binding, timeout=timeout).outputs
-        return _unwrap_single([value if name in self._binding else _as_array(value) for name, value in outputs.items()])
+        return _unwrap_single([value if name in self._binding else as_numpy(value) for name, value in outputs.items()])
 
     def __call__(self, *inputs: object, **named: object) -> Any:
         """Runs the operator on these inputs, of the types and shapes that it was compiled for."""
@@ -144,14 +144,12 @@ class CompiledOperator(Closeable):
             binding = LearningModelBinding(self.session)
             for name, value in features.items():
                 binding.bind(name, value)
-            for feature in self.model.output_features:
-                if isinstance(feature, TensorFeatureDescriptor):
-                    empty = TENSOR_CLASSES[feature.tensor_kind].create()
-                    binding.bind(feature.name, empty, {"DisableTensorCpuSync": True})
+            for name, tensor in make_output_tensors(self.model).items():
+                binding.bind(name, tensor, {"DisableTensorCpuSync": True})
             outputs = self.session.evaluate(binding).outputs
         else:
             outputs = self.session.evaluate_features(features).outputs
-        return _unwrap_single([value if tensors else _as_array(value) for value in outputs.values()])
+        return _unwrap_single([value if tensors else as_numpy(value) for value in outputs.values()])
 
     def _name_values(self, values: Sequence[Any]) -> dict[str, Any]:
         if len(values) > (count := len(self._names)):
@@ -185,12 +183,6 @@ def _make_default_options(types: Sequence[ValueType]) -> LearningModelSessionOpt
 
 def _unwrap_single(outputs: list[Any]) -> Any:
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
-
-
-def _as_array(value: object) -> Any:
-    if isinstance(value, list):
-        return [_as_array(element) for element in value]
-    return value.to_numpy() if isinstance(value, Tensor) else value
 
 
 class Operator:

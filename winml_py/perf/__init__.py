@@ -1,15 +1,16 @@
-"""Measuring the time of load, bind and evaluate, phase by phase; and finding the fastest session options.
+"""Measuring the time of bind and evaluate, phase by phase; and finding the fastest session options.
 
 Example:
-    >>> from winml_py.perf import Case, measure
-    >>> measured = measure(Case("models/digits.onnx"), iterations=5)
-    >>> sorted(measured.samples)
-    ['bind', 'evaluate', 'load', 'session']
+    >>> from winml_py import LearningModel
+    >>> from winml_py.perf import measure
+    >>> measured = measure(LearningModel.load("models/digits.onnx"), iterations=5)
+    >>> sorted(measured.times)
+    ['bind', 'evaluate']
 """
 
-from .._cases.case import Case
-from .._cases.examples import ExampleShape, StatedSizes
-from .measure import PHASES, Measurement, measure
+from .._examples import ExampleShape
+from .measure import Measurement, Time, measure
+from .profile import Profile, profile
 from .tuning import tune
 
-__all__ = ["PHASES", "Case", "ExampleShape", "Measurement", "StatedSizes", "measure", "tune"]
+__all__ = ["ExampleShape", "Measurement", "Profile", "Time", "measure", "profile", "tune"]

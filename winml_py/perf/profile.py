@@ -7,17 +7,21 @@ import re
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from .._cases.case import Case, sizes_to_json
-from .._cases.examples import ExampleShape
+from .._examples import ExampleShape, sizes_to_json
+from .._values import get_session_arguments
 from ..core.base import child_calls
 from ..core.base.child_process import read_stderr
 from ..core.base.messages import Facts
+from ..core.model.model import LearningModel
+from ..core.runtime.device import LearningModelDevice
+from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
-from .measure import PreparedCase
+from .measure import Inputs, measure
 
 OUTSIDE = "outside the nodes"
 _KERNEL = "_kernel_time"
@@ -57,7 +61,6 @@ class Profile:
     """The mean evaluation, in microseconds.
 
     Attributes:
-        model: the model's path.
         device: the device's name.
         engine: the engine that ran it.
         evaluations: how many evaluations this is the mean of, without the first.
@@ -69,7 +72,6 @@ class Profile:
         has_kernels: whether the trace has the kernels that ran on the device.
     """
 
-    model: str
     device: str
     engine: str
     evaluations: int
@@ -106,7 +108,7 @@ class Profile:
         providers: dict[str, float] = defaultdict(float)
         for node in self.nodes:
             providers[node.provider] += node.time
-        names = ("model", "device", "engine", "evaluations")
+        names = ("device", "engine", "evaluations")
         return {name: getattr(self, name) for name in names} | {
             "sizes": sizes_to_json(self.sizes),
             "total_us": self.total,
@@ -117,26 +119,39 @@ class Profile:
         }
 
 
-def profile(case: Case, evaluations: int = 20) -> Profile:
+def profile(
+    session: LearningModelSession | LearningModel, inputs: Inputs | None = None, evaluations: int = 20
+) -> Profile:
     """Records this many evaluations, after a first one that does not count.
 
+    Args:
+        session: a session with `options.profiling` that has not evaluated yet, whose recording ends; or a model, which
+            runs on the CPU.
+        inputs: as for `measure`.
+        evaluations: how many to record.
+
     Raises:
-        WinMLError: the model, the device or an input cannot be used, or an evaluation failed.
+        IllegalCallError: the session does not record.
+        WinMLError: a value cannot be bound, or an evaluation failed.
     """
-    prepared = PreparedCase(case, profiling=True)
-    with prepared.session as session, tempfile.TemporaryDirectory(prefix="winml-py-") as folder:
-        sizes = prepared.measure(evaluations).sizes
-        path = Path(folder, "trace.json")
+    model, device, options = get_session_arguments(session)
+    options.profiling = True
+    with ExitStack() as stack:
+        if isinstance(session, LearningModel):
+            session = stack.enter_context(LearningModelSession(model, device, options))
+        sizes = measure(session, inputs, iterations=evaluations).sizes
+        path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="winml-py-")), "trace.json")
         session.end_profiling(path)
-        recorded = read_profile(path.read_bytes(), case.model, session.device.name, session.engine)
+        recorded = read_profile(path.read_bytes(), session.device.name, session.engine)
         is_on_gpu = session.device.hardware != "cpu"
     on_cpu = [node for node in recorded.nodes if is_on_gpu and node.provider == _CPU]
-    reasons = read_reasons(child_calls.call_in_child(_log_session_creation, case)) if on_cpu else {}
+    log = child_calls.call_in_child(_log_session_creation, model, device, options) if on_cpu else ""
+    reasons = read_reasons(log)
     with_reasons = tuple(NodeOnCpu(node.name, node.operator, reasons.get(node.name, "")) for node in on_cpu)
     return replace(recorded, sizes=sizes, on_cpu=with_reasons)
 
 
-def read_profile(trace: bytes, model: str = "", device: str = "", engine: str = "") -> Profile:
+def read_profile(trace: bytes, device: str = "", engine: str = "") -> Profile:
     """The profile in a trace of two or more evaluations by ONNX Runtime. The first does not count."""
     events = json.loads(trace)
     all_runs = [event for event in events if event["name"] == "model_run"]
@@ -154,7 +169,7 @@ def read_profile(trace: bytes, model: str = "", device: str = "", engine: str = 
     nodes = [Node(*key, time / len(runs)) for key, time in times.items()]
     nodes.sort(key=lambda node: -node.time)
     total = sum(run["dur"] for run in runs) / len(runs)
-    return Profile(model, device, engine, len(runs), total, tuple(nodes), trace, has_kernels=bool(device_times))
+    return Profile(device, engine, len(runs), total, tuple(nodes), trace, has_kernels=bool(device_times))
 
 
 def _sum_kernels(
@@ -195,12 +210,12 @@ def _compute_own_times(events: Iterable[Facts]) -> Iterable[tuple[Facts, float]]
 # Why a GPU leaves nodes to the CPU: from ONNX Runtime's verbose log of making a session.
 
 
-def _log_session_creation(case: Case) -> str:
+def _log_session_creation(
+    model: LearningModel, device: LearningModelDevice | None, options: LearningModelSessionOptions
+) -> str:
     """Called in another process, whose standard error no other thread uses."""
-    model = case.load()
-    options = case.options(model)
     options.log_severity, options.isolation = "verbose", None
-    return read_stderr(lambda: LearningModelSession(model, case.find_device(), options).close())
+    return read_stderr(lambda: LearningModelSession(model, device, options).close())
 
 
 _REASON = re.compile(

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .._cases.case import evaluate_to_arrays
-from .._cases.examples import make_examples
+from .._examples import make_examples
+from .._values import evaluate_to_arrays
 from ..core.base import timing
 from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs, is_empty
 from ..core.base.arguments import require_type
@@ -146,7 +146,7 @@ def tune(
     """
     require_type(model, LearningModel, 'Load it first: LearningModel.load("model.onnx").')
     items = [inputs] if isinstance(inputs, Mapping) else list(inputs)
-    return search(model, items, make_examples(model) if not items else {}, device, options).options
+    return search(model, items, make_examples(model.input_features) if not items else {}, device, options).options
 
 
 def search(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from typing import Any
 
 from starlette.responses import Response
 
-from .._cases.examples import NOTHING_STATED, StatedSizes
-from .._cases.interpretation import Classes
+from .._examples import list_inputs
+from .._interpretation import Classes
 from ..core.base.cancellation import Stop
 from ..core.base.winrt_object import private_state
-from ..core.features.descriptors import ShapedDescriptor
+from ..core.features.descriptors import FeatureDescriptor, ShapedDescriptor
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
@@ -45,7 +45,7 @@ class ServedModel:
         device: where it runs.
         options: of its sessions.
         idle: the seconds after its last use in which its session is closed; 0 for never.
-        sizes: the stated sizes of its inputs.
+        inputs: its inputs, with the sizes that the options fix, once it has been compiled.
         was_loaded: whether it has been compiled.
         count_loss: called when the process of an isolated engine has ended, and another one is made.
         classes: how outputs are shown.
@@ -61,7 +61,7 @@ class ServedModel:
     device: LearningModelDevice | None
     options: LearningModelSessionOptions
     idle: float = 0
-    sizes: StatedSizes = NOTHING_STATED
+    inputs: Sequence[FeatureDescriptor] = ()
     session: LearningModelSession | None = None
     was_loaded: bool = False
     count_loss: Callable[[], object] = lambda: None
@@ -94,7 +94,7 @@ class ServedModel:
     async def _make(self) -> None:
         try:
             self.session = await LearningModelSession.create_async(self.model, self.device, self.options)
-            self.was_loaded = True
+            self.was_loaded, self.inputs = True, list_inputs(self.session)
         except InvalidArgumentError as error:  # the server's options are no client's mistake
             raise EvaluationError(f"The model cannot be compiled: {error.message}", hint=error.hint) from error
         finally:

@@ -14,6 +14,7 @@ import numpy as np
 from starlette.responses import Response
 
 from .._http import read_length
+from .._values import make_output_tensors
 from ..core.base.agreement import as_numpy
 from ..core.base.arrays import Array, DType
 from ..core.base.messages import Facts, as_json, type_name
@@ -58,10 +59,7 @@ def infer(served: ServedModel, header: str | None, max_pixels: int, body: bytes,
         values[name] = _convert_input(features[name], array, max_pixels)
     missing = ", ".join(sorted(features.keys() - values.keys()))
     _require(not missing, f"Expected each of the inputs {', '.join(features)}; the request has no {missing}.")
-    for feature in served.model.output_features:
-        if isinstance(feature, ImageFeatureDescriptor):
-            values[feature.name] = TENSOR_CLASSES[feature.tensor_kind].create()
-    return _make_response(served, facts, evaluate(values))
+    return _make_response(served, facts, evaluate(make_output_tensors(served.model) | values))
 
 
 def read_request(body: bytes, header: str | None) -> tuple[Facts, dict[str, Array]]:

@@ -21,8 +21,8 @@ from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
 from .. import __version__, errors
-from .._cases.interpretation import VisionInterpreter, describe_answer
-from .._http import MAX_REQUEST_BYTES, MAX_REQUEST_PIXELS, TooLargeError, limit_body, refuse_foreign
+from .._http import MAX_REQUEST_BYTES, MAX_REQUEST_PIXELS, TooLargeError, limit_body, refuse_foreign, wait_until_gone
+from .._interpretation import VisionInterpreter, describe_answer
 from ..core.base.arguments import require_type
 from ..core.base.machine import count_usable_cores
 from ..core.base.messages import REPORT_SCHEMA, Facts, as_json, suggest_fields
@@ -260,7 +260,7 @@ async def _await_unless_gone(request: Request, work: Coroutine[Any, Any, Respons
     When the client leaves while the model is evaluated, it is cancelled `delay` seconds later.
     """
     task = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(_wait_until_gone(request))
+    leaving = asyncio.ensure_future(wait_until_gone(request))
     try:
         await asyncio.wait((task, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
@@ -273,19 +273,13 @@ async def _await_unless_gone(request: Request, work: Coroutine[Any, Any, Respons
         task.add_done_callback(ignore_error)
 
 
-async def _wait_until_gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
 def answer_picture(served: ServedModel, max_pixels: int, body: bytes, evaluate: Evaluate) -> Response:
     """The answer to a picture, as `winml-py run --json` prints it: classes, boxes, regions, or numbers."""
     name = find_picture_input(served.model)
     picture = ImageFeatureValue.load(body, max_pixels=max_pixels)
     result = evaluate({name: picture})
     finding = VisionInterpreter(labels=served.classes.labels).interpret(result)
-    features = served.sizes.apply(served.model.input_features)
-    facts = describe_answer(features, {name: picture}, result.outputs, served.classes)
+    facts = describe_answer(served.inputs, {name: picture}, result.outputs, served.classes)
     results = [{"model": served.name, "input": name} | facts | (finding.facts if finding else {})]
     return _make_json_response({"schema": REPORT_SCHEMA, "kind": "run", "results": results})
 

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from .._http import MAX_REQUEST_BYTES, TooLargeError
+from .._http import MAX_REQUEST_BYTES, TooLargeError, wait_until_gone
 from ..core.base.messages import Facts, as_json
 from ..core.contracts.files import read_contract
 from ..errors import CanceledError, InvalidArgumentError, NotBoundError, WinMLError
@@ -160,7 +160,7 @@ class _Endpoints:
         """
         result = asyncio.wrap_future(_start_thread(function, *arguments))
         server_ends = asyncio.create_task(self._ending.wait())
-        client_leaves = asyncio.create_task(_wait_for_disconnect(request))
+        client_leaves = asyncio.create_task(wait_until_gone(request))
         futures: list[asyncio.Future[Any]] = [result, server_ends, client_leaves]
         try:
             await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
@@ -204,11 +204,6 @@ class _Endpoints:
         names = [str(name) for name in inputs]
         data = await self._wait_for(request, self._workbench.copy_with_contract, model, contract, names)
         return Response(data, media_type="application/octet-stream")
-
-
-async def _wait_for_disconnect(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def _start_thread(function: Callable[..., T], *arguments: object) -> Future[T]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .._cases.case import CONTRACTS
-from .._cases.examples import make_example
+from .._examples import make_example
+from .._values import CONTRACTS
 from ..core.base.messages import Facts
 from ..core.features.descriptors import (
     FeatureDescriptor,

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from .._cases.case import Case
-from .._cases.examples import MAX_NUMBERS
+from .._examples import MAX_NUMBERS
 from .._http import MAX_REQUEST_PIXELS
 from ..authoring.contract_evidence import describe_outdated_evidence
+from ..core.base.agreement import as_numpy
 from ..core.base.arrays import Array
 from ..core.base.async_operation import AsyncOperation
 from ..core.base.child_process import is_available
@@ -25,6 +25,7 @@ from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.contract import ImageContract
 from ..core.model.model import LearningModel
 from ..core.onnx_file.source import FileSource
+from ..core.runtime.device import LearningModelDevice
 from ..core.runtime.engine import Isolation
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.result import LearningModelEvaluationResult
@@ -240,7 +241,7 @@ class OpenModel:
         if self.is_isolated:
             memory = int(read_total_memory() * MEMORY_SHARE) if self.device == "cpu" else 0
             options.isolation = Isolation(max_memory=memory)
-        return LearningModelSession.create_async(self.model, Case(device=self.device).find_device(), options)
+        return LearningModelSession.create_async(self.model, LearningModelDevice.find(self.device), options)
 
     @property
     def engine(self) -> str:
@@ -258,8 +259,7 @@ class OpenModel:
 def _copy_bound(binding: LearningModelBinding, name: str, value: object) -> Array | None:
     """A copy of an input's numbers; None for strings, lists and maps."""
     if isinstance(value, ImageFeatureValue):
-        tensor: Any = private_state(binding).bound.inputs[name]
-        return np.array(tensor if isinstance(tensor, np.ndarray) else tensor.to_numpy())
+        return np.array(as_numpy(private_state(binding).bound.inputs[name]))
     return np.array(value) if isinstance(value, np.ndarray) and value.dtype.kind in "fiub" else None
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image
 
-from .._cases.interpretation import Classes, VisionInterpreter, find_channel_order, find_tensor_picture, summarize
+from .._interpretation import Classes, VisionInterpreter, find_channel_order, find_tensor_picture, summarize
 from ..core.base.arrays import Array
 from ..core.base.messages import Facts
 from ..core.features.pictures import ImageFeatureValue

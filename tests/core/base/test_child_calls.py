@@ -15,10 +15,9 @@ from helpers.models import data, tensor
 from helpers.processes import describe_signal, is_alive, send_signal
 from helpers.reference import run_raw
 from winml_py import InvalidArgumentError
-from winml_py._cases import case as evaluating
 from winml_py.core.base import child_calls
 from winml_py.errors import ConversionError
-from winml_py.float16 import convert, search
+from winml_py.float16 import convert, model_file, search
 
 pytestmark = pytest.mark.one_python
 
@@ -117,7 +116,7 @@ def test_a_process_that_ends_whatever_is_kept_is_an_error(tmp_path: Path, monkey
 
 def test_candidates_are_compiled_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What ends the process ends no program of ours; here, one that would end itself."""
-    monkeypatch.setattr(evaluating, "_evaluate_source", die_as_asked)
+    monkeypatch.setattr(model_file, "_evaluate_source", die_as_asked)
     source = tmp_path / "m.onnx"
     source.write_bytes(chain())
     with pytest.raises(child_calls.ProcessEndedError, match=describe_signal("SIGSEGV")):

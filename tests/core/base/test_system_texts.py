@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from helpers.models import FLOAT, data, tensor, unary
 from winml_py import LearningModel, LearningModelSessionOptions, labels_of, read_contract
-from winml_py._cases import files
+from winml_py.cli import files
 from winml_py.cli.main import main
 
 MARK = b"\xef\xbb\xbf"

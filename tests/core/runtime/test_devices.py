@@ -135,6 +135,8 @@ def test_devices_are_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
         LearningModelDeviceKind.DIRECTX_MIN_POWER: "shared",
     }
     assert LearningModelDevice.find("npu").name == "neural"
+    assert LearningModelDevice.find("GPU-min-power").kind is LearningModelDeviceKind.DIRECTX_MIN_POWER
+    assert LearningModelDevice.find("gpu-high-performance").kind is LearningModelDeviceKind.DIRECTX_HIGH_PERFORMANCE
     assert LearningModelDevice.find("tensorrt").provider == TENSORRT.name
     assert LearningModelDevice.find("card").memory == 8 << 30
 

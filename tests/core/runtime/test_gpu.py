@@ -46,7 +46,7 @@ from winml_py import (
     TensorFloat16Bit,
     TensorLayout,
 )
-from winml_py._cases.examples import make_example
+from winml_py._examples import make_example
 from winml_py.core.base.agreement import compute_relative_error
 from winml_py.core.base.collections import Vector
 from winml_py.core.base.winrt_object import private_state

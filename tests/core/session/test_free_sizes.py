@@ -14,7 +14,7 @@ from helpers.cli import call, require_failure
 from helpers.models import data, tensor, unary
 from helpers.seeing_models import ULTRALYTICS
 from winml_py import ImageContract, LearningModel, LearningModelSessionOptions
-from winml_py._cases.examples import StatedSizes, find_example_shape
+from winml_py._examples import StatedSizes, find_example_shape
 
 pytestmark = pytest.mark.one_python
 
@@ -41,7 +41,7 @@ def reported(command: str, *arguments: str) -> tuple[dict[str, Any], str]:
     result = call(command, "free.onnx", *COMMANDS[command], *arguments, "--json")
     assert result.exit_code == 0, result.output
     facts = json.loads(result.stdout)
-    return (facts["cases"][0] if facts["kind"] == "perf" else facts)["sizes"]["x"], " ".join(result.stderr.split())
+    return (facts["models"][0] if facts["kind"] == "perf" else facts)["sizes"]["x"], " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize("command", COMMANDS)

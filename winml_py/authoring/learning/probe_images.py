@@ -11,7 +11,7 @@ import numpy as np
 import PIL.Image
 from PIL import ImageEnhance, ImageFilter, ImageOps
 
-from ..._cases.installed_examples import find_examples
+from ..._examples import find_examples
 from ...core.base.arrays import Array, Pixels, Size
 from ...core.imaging.formats import GRAY_WEIGHTS, LUMA_WEIGHTS
 

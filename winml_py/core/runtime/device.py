@@ -32,6 +32,13 @@ _PACKAGES = {
 
 _CPU_KINDS = (LearningModelDeviceKind.DEFAULT, LearningModelDeviceKind.CPU)
 
+_KINDS = {
+    "cpu": LearningModelDeviceKind.CPU,
+    "gpu-high-performance": LearningModelDeviceKind.DIRECTX_HIGH_PERFORMANCE,
+    "gpu-min-power": LearningModelDeviceKind.DIRECTX_MIN_POWER,
+}
+"""The names of kinds: for these, no provider is tried that is not needed."""
+
 
 class DisplayAdapterId(NamedTuple):
     """An adapter's id: on Windows its LUID, elsewhere its address on the PCI bus; 0 and 0 for the CPU."""
@@ -96,12 +103,19 @@ class LearningModelDevice(Object):
     def find(cls, name: str, /) -> LearningModelDevice:
         """The first device of `find_all` whose name, provider or hardware contains `name`; case does not matter.
 
+        Args:
+            name: such as "gpu", or a part of what `winml-py devices` prints; "gpu-high-performance" and "gpu-min-power"
+                are the kinds `DIRECTX_HIGH_PERFORMANCE` and `DIRECTX_MIN_POWER`.
+
         Raises:
             InvalidDeviceError: no device matches.
         """
         if not isinstance(name, str) or not name.strip():
             raise InvalidArgumentError(f"A device's name is text, not {name!r}.", hint="See `winml-py devices`.")
-        needle, devices = name.casefold(), cls.find_all()
+        needle = name.casefold()
+        if needle in _KINDS:
+            return cls(_KINDS[needle])
+        devices = cls.find_all()
         for device in devices:
             # Kinds come before names, because names of software GPUs may contain "cpu".
             if needle in device.hardware:

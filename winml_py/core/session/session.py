@@ -149,6 +149,11 @@ class LearningModelSession(Closeable, Object):
         return self._device
 
     @property
+    def options(self) -> LearningModelSessionOptions | None:
+        """A copy of the options that the session was made with."""
+        return copy(self._options)
+
+    @property
     def evaluation_properties(self) -> PropertySet:
         """Free-form properties. Only the presence of `EnableDebugOutput` has an effect: each evaluation then logs its
         inputs and outputs to the logger `winml_py`, at level DEBUG.

@@ -12,8 +12,8 @@ from onnx import TensorProto, helper
 from helpers.models import FLOAT, INT64, data, tensor, unary
 from helpers.paths import MODELS
 from winml_py import InvalidArgumentError, LearningModel
-from winml_py._cases import examples
-from winml_py._cases.examples import complete_inputs, make_example
+from winml_py import _examples as examples
+from winml_py._examples import complete_inputs, make_example
 
 
 def feature(**options: Any) -> Any:

@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..core.base.agreement import as_numpy
-from ..core.base.arrays import Array
-from ..core.base.messages import Facts
-from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
-from ..core.features.pictures import ImageFeatureValue
-from ..core.features.ranking import Prediction, find_best_classes, is_row
-from ..core.features.tensor import Tensor
-from ..core.imaging.bitmap import SoftwareBitmap, VideoFrame
-from ..core.imaging.contract import ImageContract
-from ..core.imaging.detensorize import detensorize
-from ..core.model.model import LearningModel
-from ..core.session.result import LearningModelEvaluationResult
-from ..enums import BitmapPixelFormat, LearningModelPixelRange, TensorLayout
-from ..errors import InvalidArgumentError, WinMLError
-from ..vision.detections import Detections, detections, label_all, may_be_detections
-from ..vision.layouts import DetectionLayout
-from ..vision.masks import OUTSIDE, Segmentation, find_segmentation, masks
-from .case import find_input_sizes, sizes_to_json
-from .files import BUILT_IN
+from ._examples import find_input_sizes, sizes_to_json
+from ._values import BUILT_IN
+from .core.base.agreement import as_numpy
+from .core.base.arrays import Array
+from .core.base.messages import Facts
+from .core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
+from .core.features.pictures import ImageFeatureValue
+from .core.features.ranking import Prediction, find_best_classes, is_row
+from .core.features.tensor import Tensor
+from .core.imaging.bitmap import SoftwareBitmap, VideoFrame
+from .core.imaging.contract import ImageContract
+from .core.imaging.detensorize import detensorize
+from .core.model.model import LearningModel
+from .core.session.result import LearningModelEvaluationResult
+from .enums import BitmapPixelFormat, LearningModelPixelRange, TensorLayout
+from .errors import InvalidArgumentError, WinMLError
+from .vision.detections import Detections, detections, label_all, may_be_detections
+from .vision.layouts import DetectionLayout
+from .vision.masks import OUTSIDE, Segmentation, find_segmentation, masks
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -9,24 +9,24 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from .._examples import takes_any_numbers
+from .._values import convert_pictures_to_bytes, find_bytes_format
 from ..core.base.arguments import suggest_path
 from ..core.base.messages import did_you_mean
 from ..core.features.descriptors import (
     FeatureDescriptor,
     MapFeatureDescriptor,
     SequenceFeatureDescriptor,
-    ShapedDescriptor,
     TensorFeatureDescriptor,
 )
+from ..core.features.files import read_file
 from ..core.features.pictures import ImageFeatureValue, PreprocessPlan
 from ..core.features.tensor_classes import TENSOR_CLASSES
-from ..core.imaging.formats import INTERLEAVED_FORMATS, find_layout
 from ..core.model.contracts import MissingContracts
 from ..core.model.model import LearningModel
 from ..core.session.sources import convert_numbers, find_files, list_files, read_value
-from ..enums import BitmapPixelFormat, TensorKind
-from ..errors import InvalidArgumentError, PictureError, PictureNotFoundError
-from .examples import takes_any_numbers
+from ..enums import TensorKind
+from ..errors import InvalidArgumentError
 
 ZEROS = "zeros"
 """Written instead of a file for zeros in the shape of an input, with free sizes as 1."""
@@ -121,10 +121,10 @@ def read_files(model: LearningModel, files: Mapping[str, str]) -> dict[str, Any]
         InvalidArgumentError: a file has no array, or not as many numbers as the feature takes.
     """
     features = {feature.name: feature for feature in model.input_features}
-    return {name: _read_feature(features[name], path) for name, path in files.items()}
+    return {name: _read_feature(model, features[name], path) for name, path in files.items()}
 
 
-def _read_feature(feature: FeatureDescriptor, path: str) -> Any:
+def _read_feature(model: LearningModel, feature: FeatureDescriptor, path: str) -> Any:
     if isinstance(feature, MapFeatureDescriptor | SequenceFeatureDescriptor):
         kind = "map" if isinstance(feature, MapFeatureDescriptor) else "list"
         raise InvalidArgumentError(
@@ -137,19 +137,8 @@ def _read_feature(feature: FeatureDescriptor, path: str) -> Any:
     literal = None if os.path.exists(path) else _read_literal(feature, path)
     if literal is not None:
         return literal
-    value = read_value(feature, path)
-    if value is not path:
-        return value
-    try:  # a picture, for an input that takes its bytes by a contract that is built in
-        return ImageFeatureValue.load(path)
-    except PictureError as error:
-        is_missing = isinstance(error, PictureNotFoundError)
-        problem = "this is neither an array (.npy) nor a table of numbers (.csv)"
-        raise InvalidArgumentError(
-            f"{path}: The input {feature.name} takes {feature.describe()}, but "
-            f"{'there is no such file' if is_missing else problem}.",
-            hint="Write an array with numpy.save. On the command line, write a few numbers without brackets: 1,2,3.",
-        ) from error
+    is_file = path.lower().endswith(".npy") or find_bytes_format(model, feature)
+    return read_file(path) if is_file else read_value(feature, path)
 
 
 def _read_text(path: str) -> str:
@@ -177,39 +166,10 @@ def _read_literal(feature: FeatureDescriptor, text: str) -> Any:
     try:
         np.array(numbers, np.float64)
     except ValueError:
+        if text.startswith("["):
+            raise InvalidArgumentError(f"{text}: Write numbers without brackets: 1,2,3.") from None
         return None
     return convert_numbers(feature, numbers, text) if numbers else None
-
-
-# Models whose inputs take the bytes of pictures, by a contract that is built in.
-
-
-BUILT_IN = "winml_py.built_in"
-"""The metadata key of the format of these pictures, which `build_in` writes."""
-
-
-def find_bytes_format(model: LearningModel, feature: FeatureDescriptor) -> BitmapPixelFormat | None:
-    """The format of the pictures whose bytes an input takes by a contract that is built in; None for other inputs."""
-    if not isinstance(feature, TensorFeatureDescriptor) or feature.tensor_kind is not TensorKind.UINT8:
-        return None
-    formats = {known.name: known for known in INTERLEAVED_FORMATS}
-    return formats.get(model.metadata.get(BUILT_IN, ""))
-
-
-def convert_pictures_to_bytes(model: LearningModel, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by input, with pictures as bytes where a contract is built in."""
-    converted = dict(values)
-    for feature in model.input_features:
-        value, bytes_format = values.get(feature.name), find_bytes_format(model, feature)
-        if bytes_format is None or not isinstance(value, ImageFeatureValue):
-            continue
-        layout = find_layout(bytes_format)
-        image = value.video_frame.software_bitmap.to_pil()  # Pillow's gray, as in other programs that decode pictures
-        pixels = np.asarray(image.convert({1: "L", 3: "RGB", 4: "RGBA"}[layout.channels]))
-        pixels = np.atleast_3d(pixels)[..., [*layout.rgb, 3][: layout.channels]]
-        has_batch = isinstance(feature, ShapedDescriptor) and len(feature.shape) == 4
-        converted[feature.name] = pixels[None] if has_batch else pixels
-    return converted
 
 
 def read_single_evaluation(model: LearningModel, inputs: Sequence[str]) -> dict[str, Any]:
@@ -217,7 +177,7 @@ def read_single_evaluation(model: LearningModel, inputs: Sequence[str]) -> dict[
 
     Args:
         model: the model; contracts attached to it count.
-        inputs: files, as for `Case`; with several inputs, some may be missing.
+        inputs: files, as for `winml-py run`; with several inputs, some may be missing.
 
     Raises:
         WrongInputsError: the files do not match the model's inputs, or are for several evaluations.

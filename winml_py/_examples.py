@@ -1,4 +1,4 @@
-"""Examples of inputs: their shapes, with the sizes that a model leaves free, and values for measuring and checking."""
+"""Examples of inputs: their shapes, with the sizes that a model leaves free, and values; and the example files."""
 
 from __future__ import annotations
 
@@ -6,28 +6,35 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
-from ..core.base.arrays import Array
-from ..core.base.collections import Vector
-from ..core.base.messages import Facts, did_you_mean
-from ..core.features.descriptors import (
+from .core.base.arrays import Array
+from .core.base.collections import Vector
+from .core.base.messages import Facts, did_you_mean
+from .core.base.winrt_object import private_state
+from .core.features.descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
     ShapedDescriptor,
     TensorFeatureDescriptor,
 )
-from ..core.features.tensor_classes import FLOAT_KINDS, TENSOR_CLASSES
-from ..core.imaging.contract import ImageContract
-from ..core.imaging.geometry import compute_placement
-from ..core.model.model import LearningModel
-from ..enums import TensorKind
-from ..errors import InvalidArgumentError, WinMLError
+from .core.features.pictures import ImageFeatureValue, PreprocessPlan
+from .core.features.tensor_classes import FLOAT_KINDS, TENSOR_CLASSES
+from .core.imaging.contract import ImageContract
+from .core.imaging.geometry import compute_placement
+from .core.model.model import LearningModel
+from .core.session.session import LearningModelSession
+from .enums import TensorKind
+from .errors import InvalidArgumentError, StorageNotFoundError, WinMLError
 
 # Shapes
 
+
+EXAMPLE = "example inputs"
+"""What reports print instead of the name of an input file."""
 
 FREE = 64
 """The size of a free dimension in examples, if none is stated; for the first one, the batch, it is 1."""
@@ -42,9 +49,10 @@ class StatedSizes:
         picture: height and width of inputs that are, or look like, pictures; None if not stated.
 
     Example:
-        >>> from winml_py.perf import Case, StatedSizes, measure
-        >>> case = Case("models/edges.onnx", sizes=StatedSizes(picture=(48, 64)))
-        >>> measure(case, iterations=2).sizes["image"].shape
+        >>> import os, tempfile
+        >>> from winml_py.float16 import StatedSizes, convert
+        >>> target = os.path.join(tempfile.mkdtemp(), "edges.onnx")
+        >>> convert("models/edges.onnx", target, sizes=StatedSizes(picture=(48, 64))).sizes["image"].shape
         (1, 3, 48, 64)
     """
 
@@ -110,6 +118,34 @@ class ExampleShape(NamedTuple):
         return {"shape": list(self.shape), "assumed": list(self.assumed)}
 
 
+def list_inputs(session: LearningModelSession | LearningModel) -> list[FeatureDescriptor]:
+    """The inputs of a session, with the sizes that its options fix; or those of a model."""
+    if isinstance(session, LearningModel):
+        return list(session.input_features)
+    return list(private_state(session).inputs.values())
+
+
+def find_input_sizes(features: Iterable[FeatureDescriptor], values: Mapping[str, Any]) -> dict[str, ExampleShape]:
+    """The shape of each tensor or picture input: that of its value if it has one, else that of its example."""
+    sizes = {}
+    for feature in features:
+        if not isinstance(feature, ShapedDescriptor):
+            continue
+        value = values.get(feature.name)
+        if value is None:
+            sizes[feature.name] = find_example_shape(feature)
+        elif isinstance(value, ImageFeatureValue):
+            sizes[feature.name] = ExampleShape(PreprocessPlan(value.sizes, feature).shape)
+        else:
+            sizes[feature.name] = ExampleShape(np.shape(value))
+    return sizes
+
+
+def sizes_to_json(sizes: Mapping[str, ExampleShape]) -> dict[str, Any]:
+    """Sizes, ready for JSON."""
+    return {name: size.to_json() for name, size in sizes.items()}
+
+
 def find_example_shape(feature: ShapedDescriptor) -> ExampleShape:
     """The example shape of a feature: the sizes of the model or its contract; else 1 for the batch, 64 for others."""
     shape = list(feature.shape)
@@ -136,9 +172,7 @@ def tell_assumed_sizes(features: Iterable[FeatureDescriptor], given: Collection[
         if told := [f"{free} of the input {name}" for name, free in sizes.items() if free]:
             stop = "" if error.message.endswith(".") else "."
             error.message += f"{stop} The size of {', and '.join(told)} is not stated; used {FREE}."
-            error.hint = (
-                f"State it: --size H,W, or --dim NAME=N; in Python sizes=StatedSizes(...). {error.hint}".strip()
-            )
+            error.hint = f"State it: --size H,W, or --dim NAME=N; in Python, pass the input. {error.hint}".strip()
             error.args = (f"{error.message} {error.hint}",)
         raise
 
@@ -177,14 +211,14 @@ MAX_NUMBERS = 1 << 27
 """The most numbers in an example: half a gigabyte. A damaged model may ask for any size."""
 
 
-def make_examples(model: LearningModel, sizes: StatedSizes = NOTHING_STATED) -> dict[str, Any]:
-    """Example values for all inputs, suitable for measuring.
+def make_examples(features: Iterable[FeatureDescriptor]) -> dict[str, Any]:
+    """Example values for inputs, suitable for measuring.
 
     Raises:
-        InvalidArgumentError: an input has no example values, or a stated size is not free.
+        InvalidArgumentError: an input has no example values.
     """
     rng = np.random.default_rng(0)
-    return {feature.name: make_example(feature, rng) for feature in sizes.apply(model.input_features)}
+    return {feature.name: make_example(feature, rng) for feature in features}
 
 
 def complete_inputs(
@@ -269,3 +303,21 @@ def _make_picture(feature: ImageFeatureDescriptor, shape: Sequence[int], rng: np
     planes = np.stack([numbers[plane] for numbers, plane in zip(table, levels, strict=True)])
     picture = planes if feature.contract.axes()[0] == 1 else planes.transpose(1, 2, 0)
     return np.ascontiguousarray(np.broadcast_to(picture, shape))
+
+
+# Example files
+
+
+def find_examples() -> Path:
+    """Finds the folder with `models` and `samples`: inside the package in a wheel, beside it in a checkout.
+
+    Raises:
+        StorageNotFoundError: there is neither.
+    """
+    package = Path(__file__).parent
+    for folder in (package / "examples", package.parent):
+        if (folder / "models" / "digits.onnx").is_file():
+            return folder
+    raise StorageNotFoundError(
+        f"{package / 'examples'}: This installation has no examples.", hint="Install winml-py from its wheel again."
+    )

@@ -1,0 +1,134 @@
+"""What capabilities share: sessions of what a caller passes, outputs as plain numbers, pictures as bytes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from .core.base.agreement import as_numpy
+from .core.base.arguments import require_type
+from .core.features.descriptors import FeatureDescriptor, ShapedDescriptor, TensorFeatureDescriptor
+from .core.features.pictures import ImageFeatureValue
+from .core.features.tensor import Tensor
+from .core.features.tensor_classes import TENSOR_CLASSES
+from .core.imaging.contract import ImageContract
+from .core.imaging.formats import INTERLEAVED_FORMATS, find_layout
+from .core.model.contracts import find_fitting_inputs
+from .core.model.model import LearningModel
+from .core.runtime.custom.operator import Operators
+from .core.runtime.device import LearningModelDevice
+from .core.session.options import LearningModelSessionOptions
+from .core.session.result import LearningModelEvaluationResult
+from .core.session.session import LearningModelBinding, LearningModelSession
+from .enums import BitmapPixelFormat, TensorKind
+
+CONTRACTS: dict[str, Callable[[], ImageContract]] = {
+    "imagenet": ImageContract.imagenet,
+    "inception": ImageContract.inception,
+    "yolo": ImageContract.yolo,
+    "clip": ImageContract.clip,
+    "windows": ImageContract,
+}
+"""The contracts that have names on the command line and on the page."""
+
+# Models and sessions
+
+_LOAD = "Load it first: LearningModel.load(path)."
+
+
+def load_model(
+    path: str | os.PathLike[str], contract: ImageContract | None = None, operators: Operators = ()
+) -> LearningModel:
+    """Loads a model with the program's operators, and attaches a contract to every input that it fits."""
+    model = LearningModel.load(path, operators=operators)
+    if contract is not None:
+        for feature in find_fitting_inputs(model.input_features, contract):
+            model.contracts[feature.name] = contract
+    return model
+
+
+@contextmanager
+def open_session(session_or_model: LearningModelSession | LearningModel) -> Iterator[LearningModelSession]:
+    """The caller's session, which stays open; or a session of a model on the CPU, for the block."""
+    require_type(session_or_model, LearningModelSession | LearningModel, _LOAD)
+    if isinstance(session_or_model, LearningModelSession):
+        yield session_or_model
+    else:
+        with LearningModelSession(session_or_model) as session:
+            yield session
+
+
+def get_session_arguments(
+    session_or_model: LearningModelSession | LearningModel,
+) -> tuple[LearningModel, LearningModelDevice | None, LearningModelSessionOptions]:
+    """The model, the device and a copy of the options, for another session of the same kind. Batches stay free."""
+    require_type(session_or_model, LearningModelSession | LearningModel, _LOAD)
+    free = LearningModelSessionOptions()
+    free.batch_size_override = 0  # as in a session without options
+    if isinstance(session_or_model, LearningModel):
+        return session_or_model, None, free
+    return session_or_model.model, session_or_model.device, session_or_model.options or free
+
+
+# Outputs
+
+
+def make_output_tensors(model: LearningModel) -> dict[str, Tensor]:
+    """An empty tensor to bind to each output that is a tensor or a picture, so that no picture is rounded to levels."""
+    return {
+        feature.name: TENSOR_CLASSES[feature.tensor_kind].create()
+        for feature in model.output_features
+        if isinstance(feature, ShapedDescriptor) and feature.tensor_kind in TENSOR_CLASSES
+    }
+
+
+def evaluate_to_tensors(session: LearningModelSession, inputs: Mapping[str, Any]) -> LearningModelEvaluationResult:
+    """Evaluates a session once. Outputs that are pictures are tensors."""
+    binding = LearningModelBinding(session)
+    for name, value in (make_output_tensors(session.model) | dict(inputs)).items():  # an input may also be an output
+        binding.bind(name, value)
+    return session.evaluate(binding)
+
+
+def evaluate_to_arrays(session: LearningModelSession, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Evaluates a session once.
+
+    Returns:
+        The outputs by name: new arrays, even for picture outputs; lists and dicts for sequences and maps.
+    """
+    return {name: as_numpy(value) for name, value in evaluate_to_tensors(session, inputs).outputs.items()}
+
+
+# Models whose inputs take the bytes of pictures, by a contract that is built in
+
+
+BUILT_IN = "winml_py.built_in"
+"""The metadata key of the format of these pictures, which `build_in` writes."""
+
+
+def find_bytes_format(model: LearningModel, feature: FeatureDescriptor) -> BitmapPixelFormat | None:
+    """The format of the pictures whose bytes an input takes by a contract that is built in; None for other inputs."""
+    if not isinstance(feature, TensorFeatureDescriptor) or feature.tensor_kind is not TensorKind.UINT8:
+        return None
+    formats = {known.name: known for known in INTERLEAVED_FORMATS}
+    return formats.get(model.metadata.get(BUILT_IN, ""))
+
+
+def convert_pictures_to_bytes(model: LearningModel, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by input, with pictures as bytes where a contract is built in."""
+    converted = dict(values)
+    for feature in model.input_features:
+        value, bytes_format = values.get(feature.name), find_bytes_format(model, feature)
+        if bytes_format is None or not isinstance(value, ImageFeatureValue):
+            continue
+        layout = find_layout(bytes_format)
+        image = value.video_frame.software_bitmap.to_pil()  # Pillow's gray, as in other programs that decode pictures
+        pixels = np.asarray(image.convert({1: "L", 3: "RGB", 4: "RGBA"}[layout.channels]))
+        pixels = np.atleast_3d(pixels)[..., [*layout.rgb, 3][: layout.channels]]
+        has_batch = isinstance(feature, ShapedDescriptor) and len(feature.shape) == 4
+        converted[feature.name] = pixels[None] if has_batch else pixels
+    return converted
