@@ -25,7 +25,7 @@ from winml_py import (
 from winml_py.authoring import build_in, write_samples
 from winml_py.compare import Comparison, compare
 from winml_py.compare.comparison import Comparer, match_objects
-from winml_py.core.session.result import ModelFacts
+from winml_py.testing import FakeDevice
 from winml_py.vision import Detections
 
 Array = np.ndarray[Any, Any]
@@ -33,18 +33,23 @@ RNG = np.random.default_rng(5)
 DIGITS = LearningModel.load(MODELS / "digits.onnx")
 
 
-def compared(
-    pairs: list[tuple[Array, Array]], like: Any = None, model: LearningModel = DIGITS, name: str = "scores"
-) -> Comparison:
-    """Compares results of these numbers, for the picture of another result."""
-    comparer, options = Comparer(model), {}
-    if like is not None:
-        options = {"placements": like.placements, "facts": ModelFacts(like.labels, like.metadata)}
+def compared(pairs: list[tuple[Array, Array]], model: LearningModel | None = None, name: str = "scores") -> Comparison:
+    """Compares results of these numbers; for a picture, if a model of pictures is given."""
+    comparer = Comparer(model or DIGITS)
     for index, pair in enumerate(pairs):
-        tensors = [TensorFloat.create_from_array(array.shape, array) for array in pair]
-        first, second = (LearningModelEvaluationResult("", {name: tensor}, **options) for tensor in tensors)
+        if model is None:
+            tensors = [TensorFloat.create_from_array(array.shape, array) for array in pair]
+            first, second = (LearningModelEvaluationResult("", {name: tensor}) for tensor in tensors)
+        else:
+            first, second = (see(model, FakeDevice(lambda _, array=array: {name: array})) for array in pair)
         comparer.add(f"{index}.png", (first, second), 1e-3)
     return comparer.make_comparison(({}, {}))
+
+
+def see(model: LearningModel, device: LearningModelDevice | None = None) -> LearningModelEvaluationResult:
+    """The result for a picture."""
+    with LearningModelSession(model, device) as session:
+        return session.evaluate_features({"x": ImageFeatureValue.load(make_file("landscape"))})
 
 
 def test_numbers_are_those_of_numpy() -> None:
@@ -118,8 +123,7 @@ def test_numbers_that_are_lost_are_told(bad: float) -> None:
 def seen(nodes: str, outputs: dict[str, str]) -> tuple[LearningModel, LearningModelEvaluationResult]:
     model = LearningModel.load(seeing.make_model(nodes, outputs, seeing.ULTRALYTICS | {"task": "detect"}))
     model.contracts["x"] = LETTERBOX
-    with LearningModelSession(model) as session:
-        return model, session.evaluate_features({"x": ImageFeatureValue.load(make_file("landscape"))})
+    return model, see(model)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +145,7 @@ def test_objects(place: tuple[int, ...], planted: float, is_same: bool, lead: fl
     first[0, :4, 900] = [20, 20, 30, 30]
     second = first.copy()
     second[place] = planted
-    (answer,) = compared([(first, second)], whole, model, "output0").answers
+    (answer,) = compared([(first, second)], model, "output0").answers
     assert (answer.kind, answer.is_same, answer.first[:9]) == ("objects", is_same, "1 objects")
     assert (answer.lead, answer.difference) == pytest.approx((lead, difference), abs=1e-6)
     assert answer.is_settled is (is_same and lead > 2 * difference)
@@ -156,7 +160,7 @@ def test_masks(count: int, is_same: bool) -> None:
     first[:, :, :30] = np.roll(first[:, :, :30], 1, axis=1)  # above the picture: nobody looks there
     second = first + np.float32(0.125)
     second.reshape(3, -1)[1, 31 * 160 : 31 * 160 + count] += 400  # birds
-    (answer,) = compared([(first, second)], whole, model, "logits").answers
+    (answer,) = compared([(first, second)], model, "logits").answers
     assert (answer.kind, answer.is_same, answer.changed) == ("mask", is_same, count / 16_000)
     assert answer.difference == pytest.approx(400.125 if count else 0.125)
     assert answer.is_settled is (not count)
@@ -269,18 +273,15 @@ def test_objects_with_other_masks_or_points(extra: str, is_moved: bool) -> None:
         nodes, facts = seeing.prototypes() + nodes, {"task": "segment"}
     model = LearningModel.load(seeing.make_model(nodes, outputs, seeing.ULTRALYTICS | facts))
     model.contracts["x"] = LETTERBOX
-    with LearningModelSession(model) as session:
-        first = session.evaluate_features({"x": ImageFeatureValue.load(make_file("landscape"))})
+    first = see(model)
     arrays = {name: value.to_numpy().copy() for name, value in first.outputs.items()}
     x, _, width, height = arrays["output0"][0, :4, 0]
     if extra == "mix":
         arrays["prototypes"][..., : int((x + (0.1 if is_moved else -0.4) * width) / 4)] = -1
     else:
         arrays["output0"][0, 7] += (0.2 if is_moved else 0.05) * max(width, height)
-    tensors = {name: TensorFloat.create_from_array(array.shape, array) for name, array in arrays.items()}
-    options = {"placements": first.placements, "facts": ModelFacts(first.labels, first.metadata)}
     comparer = Comparer(model)
-    comparer.add("0.png", (first, LearningModelEvaluationResult("", tensors, **options)), 1e-3)
+    comparer.add("0.png", (first, see(model, FakeDevice(lambda _: arrays))), 1e-3)
     (answer,) = comparer.make_comparison(({}, {})).answers
     assert (answer.kind, answer.output, answer.is_same) == ("objects", ", ".join(outputs), not is_moved)
 
