@@ -18,6 +18,7 @@ from winml_py import (
     ImageFeatureValue,
     InvalidArgumentError,
     LearningModel,
+    LearningModelDevice,
     LearningModelEvaluationResult,
     LearningModelSession,
     TensorFloat,
