@@ -27,7 +27,6 @@ from resize import photograph
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,
-    ImageCropMode,
     ImageFeatureValue,
     ImageKernel,
     LearningModel,
@@ -37,6 +36,7 @@ from winml_py import (
     LearningModelSessionOptions,
 )
 from winml_py.authoring import build_in
+from winml_py.scaling import Stretch
 
 PICTURES, TARGETS = ((1920, 1080), (4000, 3000)), (224, 640)
 
@@ -101,7 +101,7 @@ def main() -> None:
                 contract = ImageContract(
                     BitmapPixelFormat.RGB8,
                     LearningModelPixelRange.ZERO_TO_ONE,
-                    crop_mode=ImageCropMode.STRETCH,
+                    scaling=Stretch(),
                     kernel=kernel,
                 )
                 build_in(source, target, contract, force=True)

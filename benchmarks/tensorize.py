@@ -33,6 +33,7 @@ from winml_py import (
 from winml_py.core.imaging.formats import BufferCache
 from winml_py.core.imaging.geometry import compute_placement
 from winml_py.core.imaging.tensorize import tensorize
+from winml_py.scaling import CropToAspect
 
 CAT = Path(__file__).parent.parent / "samples" / "pictures" / "cat.jpg"
 ROWS = [
@@ -42,7 +43,7 @@ ROWS = [
     ("BGR8", 640, 640, np.float16, 2.5),
     ("NV12", 640, 640, np.float32, 2.5),
 ]
-CONTRACT = replace(ImageContract.imagenet(), scaling=None)
+CONTRACT = replace(ImageContract.imagenet(), scaling=CropToAspect())
 MEAN, STD = np.array(CONTRACT.mean, np.float32), np.array(CONTRACT.std, np.float32)
 
 
@@ -106,7 +107,7 @@ def measure(pixel_format: str, width: int, height: int, dtype: Any, seconds: flo
     VideoFrame.create_with_software_bitmap(photograph()).copy_to(VideoFrame.create_with_software_bitmap(bitmap))
     ours, target = (np.zeros((1, 3, height, width), dtype) for _ in range(2))
     buffers = BufferCache()
-    placement = compute_placement(width, height, width, height, CONTRACT.crop_mode, None)
+    placement = compute_placement(width, height, (height, width), CONTRACT.scaling)
     calls: dict[str, Callable[[], Any]] = {
         "copy": lambda: np.copyto(target, ours),
         "ours": lambda: tensorize(bitmap, CONTRACT, ours[0], placement, buffers),

@@ -23,8 +23,9 @@ from pathlib import Path
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
-from winml_py import BitmapPixelFormat, ImageContract, ImageCropMode, ImageKernel, LearningModelPixelRange
+from winml_py import BitmapPixelFormat, ImageContract, ImageKernel, LearningModelPixelRange
 from winml_py.float16 import convert
+from winml_py.scaling import Fit
 
 HERE = Path(__file__).parent
 OPSET, IR_VERSION = 17, 8  # old enough for every runtime still in use
@@ -256,7 +257,7 @@ def shape_model(
     contract = ImageContract(
         BitmapPixelFormat.RGB8,
         LearningModelPixelRange.ZERO_TO_ONE,
-        crop_mode=ImageCropMode.LETTERBOX,
+        scaling=Fit(),
         kernel=ImageKernel.LINEAR,
         pad=(114, 114, 114),
     )

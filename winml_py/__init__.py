@@ -17,6 +17,7 @@ _MODULES = frozenset(
         "operators",
         "perf",
         "results",
+        "scaling",
         "serve",
         "testing",
         "view",
@@ -40,7 +41,6 @@ _NAMES = {
     ".core.imaging.bitmap": "SoftwareBitmap VideoFrame",
     ".core.imaging.contract": "ImageContract",
     ".core.imaging.geometry": "BitmapBounds",
-    ".core.imaging.scaling": "ImageScaling",
     ".core.imaging.video": "VideoReader",
     ".core.imaging.video_writer": "VideoWriter",
     ".core.model.model": "LearningModel",
@@ -50,7 +50,7 @@ _NAMES = {
     ".core.session.options": "LearningModelSessionOptions",
     ".core.session.session": "LearningModelBinding LearningModelSession",
     ".enums": """
-        BitmapAlphaMode BitmapPixelFormat FramePolicy ImageAnchor ImageCropMode ImageGray ImageKernel ImageRounding
+        BitmapAlphaMode BitmapPixelFormat FramePolicy ImageAnchor ImageGray ImageKernel ImageRounding
         LearningModelDeviceKind LearningModelFeatureKind LearningModelPixelRange Precision TensorKind TensorLayout
         Weights
     """,

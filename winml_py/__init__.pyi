@@ -9,6 +9,7 @@ from . import float16 as float16
 from . import operators as operators
 from . import perf as perf
 from . import results as results
+from . import scaling as scaling
 from . import serve as serve
 from . import testing as testing
 from . import view as view
@@ -42,7 +43,6 @@ from .core.features.tensor_classes import (
 from .core.imaging.bitmap import SoftwareBitmap, VideoFrame
 from .core.imaging.contract import ImageContract
 from .core.imaging.geometry import BitmapBounds
-from .core.imaging.scaling import ImageScaling
 from .core.imaging.video import VideoReader
 from .core.imaging.video_writer import VideoWriter
 from .core.model.model import LearningModel
@@ -57,7 +57,6 @@ from .enums import (
     BitmapPixelFormat,
     FramePolicy,
     ImageAnchor,
-    ImageCropMode,
     ImageGray,
     ImageKernel,
     ImageRounding,
@@ -102,13 +101,11 @@ __all__ = [
     "FramePolicy",
     "ImageAnchor",
     "ImageContract",
-    "ImageCropMode",
     "ImageFeatureDescriptor",
     "ImageFeatureValue",
     "ImageGray",
     "ImageKernel",
     "ImageRounding",
-    "ImageScaling",
     "InvalidArgumentError",
     "InvalidBindingError",
     "InvalidDeviceError",

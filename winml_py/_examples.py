@@ -179,12 +179,10 @@ def tell_assumed_sizes(features: Iterable[FeatureDescriptor], given: Collection[
 
 def _find_contract_size(contract: ImageContract) -> tuple[int, ...]:
     """Height and width that a contract states, or that its scaling gives for a large square; else ()."""
-    scaling = contract.scaling
-    if contract.size is not None or scaling is None or scaling.crop_ratio is not None:
+    side = max(contract.scaling.sides, default=0)
+    if contract.size is not None or not side:
         return contract.size or ()
-    limits = (scaling.height, scaling.width, scaling.shortest_side, scaling.longest_side)
-    side = max(limit or 0 for limit in limits)
-    return compute_placement(side, side, None, None, contract.crop_mode, None, scaling).tensor if side else ()
+    return compute_placement(side, side, (None, None), contract.scaling).tensor
 
 
 def _has_free_side(feature: FeatureDescriptor) -> bool:

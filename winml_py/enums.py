@@ -147,17 +147,6 @@ class BitmapBufferAccessMode(IntEnum):
     WRITE = 2
 
 
-class ImageCropMode(IntEnum):
-    """How a picture is fitted to the model's shape."""
-
-    CENTER = 0
-    """Windows ML's: the largest centred part with the model's aspect ratio."""
-    STRETCH = 1
-    """The whole picture, stretched to the model's aspect ratio."""
-    LETTERBOX = 2
-    """The whole picture with its aspect ratio, centred in coloured padding."""
-
-
 class ImageKernel(IntEnum):
     """How a picture is scaled. Antialiased kernels use every pixel; the others skip some when they shrink."""
 

@@ -21,11 +21,9 @@ from winml_py import (
     BitmapPixelFormat,
     ImageAnchor,
     ImageContract,
-    ImageCropMode,
     ImageFeatureDescriptor,
     ImageKernel,
     ImageRounding,
-    ImageScaling,
     InvalidArgumentError,
     InvalidBindingError,
     LearningModel,
@@ -38,10 +36,25 @@ from winml_py import (
 from winml_py.authoring import build_in
 from winml_py.core.imaging.geometry import BitmapBounds, compute_placement, place
 from winml_py.core.onnx_file.expressions import Expression, GraphWriter
+from winml_py.scaling import (
+    CropRatio,
+    CropSquare,
+    CropToAspect,
+    Ends,
+    Fit,
+    Keep,
+    LeastChange,
+    LongestSide,
+    Multiple,
+    Scaling,
+    ShortestSide,
+    Stretch,
+)
 
 ROOT = Path(__file__).parents[2]
 RGB8, BGR8, GRAY8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8, BitmapPixelFormat.GRAY8
 RGB = ImageContract(RGB8)
+WHOLE = (CropToAspect(), Stretch(), Fit())
 SIZES = ((1, 1), (3, 5), (223, 224), (641, 479))
 
 Array = np.ndarray[Any, Any]
@@ -105,7 +118,7 @@ ODD_SIZES = (
 @pytest.mark.parametrize("exact", [False, True], ids=["", "exact"])
 @pytest.mark.parametrize("kernel", ImageKernel)
 def test_every_kernel_is_within_a_level(kernel: ImageKernel, exact: bool, tmp_path: Path) -> None:
-    contract = ImageContract(RGB8, crop_mode=ImageCropMode.STRETCH, kernel=kernel, exact=exact)
+    contract = ImageContract(RGB8, scaling=Stretch(), kernel=kernel, exact=exact)
     compared = Compared(Case(contract), tmp_path)
     for size in ODD_SIZES:
         for pixels in (picture(*size, RGB8), drawing(*size, RGB8)):
@@ -129,7 +142,9 @@ def test_many_steps_and_strips_are_one_picture(tmp_path: Path) -> None:
 @pytest.mark.parametrize("batch", ["n", None, 3])
 @pytest.mark.parametrize("layout", TensorLayout)
 def test_a_batch_is_its_pictures(batch: str | int | None, layout: TensorLayout, tmp_path: Path) -> None:
-    contract = ImageContract(RGB8, kernel=ImageKernel.ANTIALIASED_LINEAR, layout=layout, pad=(1, 2, 3), crop_mode=1)
+    contract = ImageContract(
+        RGB8, kernel=ImageKernel.ANTIALIASED_LINEAR, layout=layout, pad=(1, 2, 3), scaling=Stretch()
+    )
     sides = (3, 20, 30) if layout is TensorLayout.NCHW else (20, 30, 3)
     alone = built(saved(tmp_path, unary(shape=(1, *sides))), contract)
     pictures = np.stack([picture(41, 37, RGB8), drawing(41, 37, RGB8), picture(41, 37, RGB8)[::-1]])
@@ -142,7 +157,7 @@ def test_a_batch_is_its_pictures(batch: str | int | None, layout: TensorLayout, 
 @pytest.mark.parametrize("kernel", [Image.Resampling.BICUBIC, Image.Resampling.LANCZOS])
 def test_the_antialiased_kernels_are_those_of_pillow(kernel: Image.Resampling, tmp_path: Path) -> None:
     name = {"BICUBIC": "CUBIC"}.get(kernel.name, kernel.name)
-    contract = ImageContract(RGB8, crop_mode=ImageCropMode.STRETCH, kernel=ImageKernel[f"ANTIALIASED_{name}"])
+    contract = ImageContract(RGB8, scaling=Stretch(), kernel=ImageKernel[f"ANTIALIASED_{name}"])
     made = built(saved(tmp_path, unary(shape=(1, 3, 60, 70))), contract)
     pixels = picture(111, 199, RGB8)
     # one axis after the other, because Pillow 13 may begin with either
@@ -154,7 +169,7 @@ def test_the_antialiased_kernels_are_those_of_pillow(kernel: Image.Resampling, t
 
 @pytest.mark.parametrize("kernel", ImageKernel)
 def test_the_nodes_mean_the_same_by_the_reference_of_onnx(kernel: ImageKernel, tmp_path: Path) -> None:
-    contract = ImageContract(RGB8, crop_mode=ImageCropMode(kernel % 3), kernel=kernel, pad=(10, 20, 30))
+    contract = ImageContract(RGB8, scaling=WHOLE[kernel % 3], kernel=kernel, pad=(10, 20, 30))
     made = built(saved(tmp_path, unary(shape=(1, 3, 9, 12), opset=13)), contract)
     reference = ReferenceEvaluator(onnx.load(made))
     for size in ((7, 5), (20, 31)):
@@ -162,44 +177,42 @@ def test_the_nodes_mean_the_same_by_the_reference_of_onnx(kernel: ImageKernel, t
         np.testing.assert_allclose(run(made, x=pixels), reference.run(None, {"x": pixels})[0], atol=1)
 
 
-def random_scaling(random: np.random.Generator) -> ImageScaling:
+def random_scaling(random: np.random.Generator) -> Scaling:
     """One of all the ways that there are."""
     rounding, multiple_rounding, crop_rounding = (ImageRounding(int(number)) for number in random.integers(0, 4, 3))
-    common: dict[str, Any] = {
-        "rounding": rounding,
-        "multiple": int(random.choice([1, 1, 8, 14])),
-        "multiple_rounding": multiple_rounding,
-        "crop_rounding": crop_rounding,
-        "pad_multiple": int(random.choice([1, 32])),
-        "anchor": ImageAnchor(int(random.integers(0, 2))),
-    }
+    multiple = Multiple(int(random.choice([1, 1, 8, 14])), multiple_rounding)
+    pad_multiple = int(random.choice([1, 32]))
+    ends = Ends(crop_rounding, ImageAnchor(int(random.integers(0, 2))), pad_multiple)
+    common: dict[str, Any] = {"multiple": multiple, "ends": ends}
+    rounded: dict[str, Any] = {"rounding": rounding, **common}
     short, long = sorted(int(side) for side in random.integers(20, 400, 2))
-    ways: list[dict[str, Any]] = [
-        {},
-        {"height": short, "width": long},
-        {"height": short, "width": long, "keeps_aspect": True},
-        {"shortest_side": short},
-        {"longest_side": long},
-        {"shortest_side": short, "longest_side": long},
-        {"shortest_side": short, "longest_side": long, "limits_rounded": True},
-        {"shortest_side": short, "longest_side": long, "changes_least": True},
-        {"longest_side": long, "enlarges": False},
-        {"shortest_side": short, "shrinks": False},
-        {"shortest_side": short, "longest_side": long, "enlarges": False},
-        {"height": short, "width": long, "keeps_aspect": True, "shrinks": False},
-        {"height": short, "width": long, "keeps_aspect": True, "enlarges": False},
-        {"crop_ratio": float(random.uniform(0.5, 1))},
-        {"crop_ratio": float(random.uniform(0.5, 1)), "crops_first": True},
+    ratio = float(random.uniform(0.5, 1))
+    ways = [
+        Keep(**rounded),
+        Stretch((short, long), ends),
+        Fit((short, long), **rounded),
+        ShortestSide(short, **rounded),
+        LongestSide(long, **rounded),
+        ShortestSide(short, limit=long, **rounded),
+        ShortestSide(short, limit=long, limits_rounded=True, **rounded),
+        LeastChange(short, long, **common),
+        LongestSide(long, enlarges=False, **rounded),
+        ShortestSide(short, shrinks=False, **rounded),
+        ShortestSide(short, limit=long, enlarges=False, **rounded),
+        Fit((short, long), shrinks=False, **rounded),
+        Fit((short, long), enlarges=False, **rounded),
+        CropRatio(ratio, **rounded),
+        CropSquare(ratio),
     ]
-    return ImageScaling(**common, **ways[int(random.integers(0, len(ways)))])
+    return ways[int(random.integers(0, len(ways)))]
 
 
-def placement_model(contract: ImageContract, sides: tuple[int | None, int | None]) -> onnx.ModelProto:
+def placement_model(scaling: Scaling, sides: tuple[int | None, int | None]) -> onnx.ModelProto:
     """From width and height to all numbers of a placement."""
     graph = GraphWriter("p")
     width, height = Expression(graph, "width", np.int64), Expression(graph, "height", np.int64)
     region, size = BitmapBounds(0, 0, width, height), (height, width)  # type: ignore[arg-type]
-    made = place(region, size, sides[1], sides[0], contract.crop_mode, contract.scaling)  # type: ignore[arg-type]
+    made = place(region, size, sides, scaling)  # type: ignore[arg-type]
     numbers = (*made.part, *made.scaled, *made.cut, *made.target, *made.tensor)
     graph.node("Identity", graph.vector(*numbers), dtype=np.int64, output="numbers")
     inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, []) for name in ("width", "height")]
@@ -210,18 +223,15 @@ def placement_model(contract: ImageContract, sides: tuple[int | None, int | None
 @pytest.mark.parametrize("seed", range(72))
 def test_a_picture_goes_where_bind_puts_it(seed: int) -> None:
     random = np.random.default_rng(seed)
-    scaling = random_scaling(random) if seed % 4 else None
-    mode = ImageCropMode(seed % 3) if scaling is None else ImageCropMode.CENTER
-    is_free = scaling is not None and scaling.crop_ratio is None and seed % 3 == 0
+    scaling = random_scaling(random) if seed % 4 else WHOLE[seed % 3]
+    is_free = not (scaling.takes_tensor_size or isinstance(scaling, (CropRatio, CropSquare))) and seed % 3 == 0
     sides = (None, None) if is_free else tuple(int(side) for side in random.integers(1, 300, 2))
-    session = ort.InferenceSession(
-        placement_model(ImageContract(scaling=scaling, crop_mode=mode), sides).SerializeToString()
-    )
+    session = ort.InferenceSession(placement_model(scaling, sides).SerializeToString())
     for width, height in ((1, 1), (5, 3), (640, 427), *random.integers(1, 1200, (40, 2)).tolist()):
         feeds = {"width": np.array(width), "height": np.array(height)}
-        placed = compute_placement(width, height, sides[1], sides[0], mode, None, scaling)
+        placed = compute_placement(width, height, sides, scaling)
         wanted = [*placed.part, *placed.scaled, *placed.cut, *placed.target, *placed.tensor]
-        assert session.run(None, feeds)[0].tolist() == wanted, (scaling, mode, width, height, sides)
+        assert session.run(None, feeds)[0].tolist() == wanted, (scaling, width, height, sides)
 
 
 def test_pictures_of_other_formats_are_the_same_picture(tmp_path: Path) -> None:

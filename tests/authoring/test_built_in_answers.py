@@ -17,9 +17,7 @@ from helpers.models import FLOAT, FLOAT16, data, tensor
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,
-    ImageCropMode,
     ImageFeatureValue,
-    ImageScaling,
     InvalidArgumentError,
     LearningModel,
     LearningModelEvaluationResult,
@@ -28,6 +26,7 @@ from winml_py import (
     vision,
 )
 from winml_py.authoring import build_in
+from winml_py.scaling import ShortestSide, Stretch
 from winml_py.vision import DetectionLayout
 
 Array = np.ndarray[Any, Any]
@@ -167,8 +166,8 @@ def assert_same(added: Mapping[str, Array], wanted: vision.Detections) -> None:
 CONTRACTS: dict[str, tuple[ImageContract, tuple[int | str, ...]]] = {
     "letterbox": (YOLO, SIDES),
     "centre": (RGB, SIDES),
-    "stretched": (ImageContract(RGB8, crop_mode=ImageCropMode.STRETCH), SIDES),
-    "shortest side": (ImageContract(RGB8, scaling=ImageScaling(shortest_side=80)), SIDES),
+    "stretched": (ImageContract(RGB8, scaling=Stretch()), SIDES),
+    "shortest side": (ImageContract(RGB8, scaling=ShortestSide(80)), SIDES),
     "its own size": (RGB, ("h", "w")),
 }
 

@@ -18,7 +18,6 @@ from helpers.paths import PICTURES
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,
-    ImageCropMode,
     ImageFeatureValue,
     ImageKernel,
     InvalidArgumentError,
@@ -31,12 +30,13 @@ from winml_py.authoring import ContractEvidence, LearnedContract, write_contract
 from winml_py.authoring.contract_evidence import KEY, describe_outdated_evidence
 from winml_py.authoring.learning.probe_images import LARGEST_SIZES
 from winml_py.errors import MissingContractWarning
+from winml_py.scaling import Stretch
 from winml_py.view.workbench import Workbench
 
 STRETCHED = ImageContract(
     BitmapPixelFormat.RGB8,
     LearningModelPixelRange.MINUS_ONE_TO_ONE,
-    crop_mode=ImageCropMode.STRETCH,
+    scaling=Stretch(),
     kernel=ImageKernel.ANTIALIASED_LINEAR,
     size=(224, 224),
 )
@@ -108,7 +108,7 @@ def test_a_changed_contract_is_named(learned: LearnedContract, checked: Path) ->
         ("BitmapPixelFormat", "Bgr8", "was Rgb8 when the contract was learned, now Bgr8"),
         ("Mean", "0.5,0.5,0.5", "was nothing when the contract was learned, now 0.5,0.5,0.5"),
         ("Kernel", "Cubic", "was AntialiasedLinear when the contract was learned, now Cubic"),
-        ("CropMode", "Letterbox", "was Stretch when the contract was learned, now Letterbox"),
+        ("Scaling", "fit", "was stretch when the contract was learned, now fit"),
     ):
         (change,) = learned.evidence.changes(changed(checked, **{f"Image__{key}": value}))
         assert change == f"Image.{key} {words}."

@@ -25,12 +25,10 @@ from winml_py import (
     BitmapPixelFormat,
     ImageAnchor,
     ImageContract,
-    ImageCropMode,
     ImageFeatureValue,
     ImageGray,
     ImageKernel,
     ImageRounding,
-    ImageScaling,
     InvalidArgumentError,
     InvalidBindingError,
     LearningModel,
@@ -41,14 +39,14 @@ from winml_py import (
     TensorLayout,
 )
 from winml_py.authoring import LearnedContract, learn_contract
-from winml_py.core.imaging.geometry import compute_scaled_size
+from winml_py.scaling import CropToAspect, Ends, Fit, Keep, LongestSide, Multiple, ShortestSide, Stretch
 
 pytestmark = pytest.mark.exhaustive
 
 RGB8, BGR8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8
 ONE = LearningModelPixelRange.ZERO_TO_ONE
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-TO_32 = {"multiple": 32, "multiple_rounding": ImageRounding.HALF_EVEN}
+TO_32 = Multiple(32, ImageRounding.HALF_EVEN)
 AntialiasedLinear = ImageKernel.ANTIALIASED_LINEAR
 
 
@@ -58,7 +56,7 @@ LEARNED: dict[str, tuple[Callable[..., Any], Any, ImageContract]] = {
         None,
         ImageContract(
             RGB8, LearningModelPixelRange.MINUS_ONE_TO_ONE,
-            crop_mode=ImageCropMode.STRETCH, kernel=AntialiasedLinear, size=(224, 224),
+            scaling=Stretch(), kernel=AntialiasedLinear, size=(224, 224),
         ),
     ),
     "imagenet": (
@@ -66,14 +64,14 @@ LEARNED: dict[str, tuple[Callable[..., Any], Any, ImageContract]] = {
         None,
         ImageContract(
             RGB8, ONE, MEAN, STD, kernel=AntialiasedLinear, size=(224, 224),
-            scaling=ImageScaling(shortest_side=256, crop_rounding=ImageRounding.HALF_EVEN),
+            scaling=ShortestSide(256, ends=Ends(crop_rounding=ImageRounding.HALF_EVEN)),
         ),
     ),
     "letterboxed": (
         preparations.letterboxed,
         "bgr",
         ImageContract(
-            RGB8, ONE, crop_mode=ImageCropMode.LETTERBOX, kernel=ImageKernel.LINEAR, pad=(114, 114, 114),
+            RGB8, ONE, scaling=Fit(), kernel=ImageKernel.LINEAR, pad=(114, 114, 114),
             size=(320, 320),
         ),
     ),
@@ -82,7 +80,7 @@ LEARNED: dict[str, tuple[Callable[..., Any], Any, ImageContract]] = {
         "bgr",
         ImageContract(
             BGR8, LearningModelPixelRange.MINUS_ONE_TO_ONE, kernel=ImageKernel.LINEAR,
-            scaling=ImageScaling(rounding=ImageRounding.UP),
+            scaling=Keep(rounding=ImageRounding.UP),
         ),
     ),
     "tagger": (
@@ -96,7 +94,7 @@ LEARNED: dict[str, tuple[Callable[..., Any], Any, ImageContract]] = {
         preparations.luma,
         None,
         ImageContract(
-            BitmapPixelFormat.GRAY8, ONE, crop_mode=ImageCropMode.STRETCH, size=(28, 28), gray=ImageGray.LUMA
+            BitmapPixelFormat.GRAY8, ONE, scaling=Stretch(), size=(28, 28), gray=ImageGray.LUMA
         ),
     ),
 }  # fmt: skip
@@ -119,8 +117,9 @@ def test_what_training_code_does(name: str) -> None:
 def test_the_learned_contract_binds_what_the_function_gives() -> None:
     """Through a session, on pictures that learning never saw. Two rules may fit; what they make is what counts."""
     learned = learn_contract(preparations.text_detector, pictures="bgr")
-    assert learned.contract.scaling is not None
-    assert not learned.contract.scaling.enlarges
+    scaling = learned.contract.scaling
+    assert isinstance(scaling, LongestSide)
+    assert not scaling.enlarges
     session = LearningModelSession(LearningModel.load(unary(shape=("n", 3, "h", "w"))))
     rng = np.random.default_rng(5)
     for width, height in ((640, 427), (53, 300), (1900, 1111), (20, 30)):
@@ -145,12 +144,10 @@ def test_a_function_that_scales_floats_is_learned_to_a_level() -> None:
 def test_multiples_without_a_limit_are_learned_without_one(to_multiple: Callable[[float], int]) -> None:
     learned = learn_contract(partial(preparations.to_32, to_multiple=to_multiple), pictures="rgb")
     scaling = learned.contract.scaling
-    assert scaling is not None
-    assert (scaling.longest_side, scaling.shortest_side, scaling.multiple) == (None, None, 32)
+    assert isinstance(scaling, Keep)
+    assert scaling.multiple.of == 32
     for picture in ((3024, 4032), (700, 9000), (1000, 1333)):
-        assert compute_scaled_size(scaling, picture[1], picture[0]) == tuple(
-            32 * to_multiple(side / 32) for side in picture
-        )
+        assert scaling.compute_size(picture[1], picture[0]) == tuple(32 * to_multiple(side / 32) for side in picture)
 
 
 @pytest.mark.parametrize(
@@ -189,12 +186,9 @@ def test_a_special_case_for_a_size_that_was_not_tried_is_learned_and_told() -> N
 def test_the_standard_resize_of_a_detector_framework_is_learned() -> None:
     learned = learn_contract(preparations.detector, pictures="pillow")
     scaling = learned.contract.scaling
-    assert scaling is not None
-    assert scaling.pad_multiple == 32
+    assert scaling.ends.pad_multiple == 32
     sizes = [(189, 602), (243, 486), *np.random.default_rng(3).integers(100, 1500, (500, 2)).tolist()]
-    other = [
-        size for size in sizes if compute_scaled_size(scaling, size[1], size[0]) != preparations.detector_size(*size)
-    ]
+    other = [size for size in sizes if scaling.compute_size(size[1], size[0]) != preparations.detector_size(*size)]
     assert len(other) <= 2  # a product that is just below a half; the rule that limits the rounded side has some 15
 
 
@@ -207,9 +201,8 @@ def test_a_product_just_below_a_whole_number_is_cut_off_as_the_function_does() -
         return whole.transpose(2, 0, 1)
 
     scaling = learn_contract(prepare, pictures="rgb").contract.scaling
-    assert scaling is not None
-    assert compute_scaled_size(scaling, 1074, 1074) == (959, 959)  # 1074 * (960 / 1074) is 959.9999999999999
-    assert compute_scaled_size(scaling, 1047, 1000) == (916, 960)
+    assert scaling.compute_size(1074, 1074) == (959, 959)  # 1074 * (960 / 1074) is 959.9999999999999
+    assert scaling.compute_size(1047, 1000) == (916, 960)
 
 
 @pytest.mark.parametrize("is_longest", [True, False])
@@ -227,8 +220,9 @@ def test_half_a_pixel_is_rounded_as_the_function_rounds_it(is_longest: bool) -> 
         return whole.transpose(2, 0, 1)
 
     learned = learn_contract(up)
-    assert learned.contract.scaling is not None
-    assert learned.contract.scaling.rounding is ImageRounding.HALF_UP
+    scaling = learned.contract.scaling
+    assert isinstance(scaling, LongestSide if is_longest else ShortestSide)
+    assert scaling.rounding is ImageRounding.HALF_UP
 
 
 @pytest.mark.parametrize(
@@ -316,16 +310,16 @@ def contracts(draw: st.DrawFn) -> tuple[ImageContract, tuple[int | None, int | N
     """Contracts, and height and width of the tensor."""
     side = draw(st.sampled_from([96, 160, 224]))
     other = draw(st.sampled_from([side, 128, 200]))
-    ends = {"crop_rounding": draw(st.sampled_from([ImageRounding.DOWN, ImageRounding.HALF_EVEN]))}
+    ends = Ends(draw(st.sampled_from([ImageRounding.DOWN, ImageRounding.HALF_EVEN])))
     rounding = draw(st.sampled_from(list(ImageRounding)))
     anchor = draw(st.sampled_from(list(ImageAnchor)))
     ways: list[dict[str, Any]] = [
-        {"crop_mode": draw(st.sampled_from(list(ImageCropMode))), "sides": (side, other)},
-        {"scaling": ImageScaling(shortest_side=side + 32, rounding=rounding, **ends), "sides": (side, side)},
-        {"scaling": ImageScaling(longest_side=side, rounding=rounding, anchor=anchor), "sides": (side, side)},
-        {"scaling": ImageScaling(shortest_side=side, longest_side=300), "sides": (None, None)},
-        {"scaling": ImageScaling(longest_side=320, enlarges=False, **TO_32), "sides": (None, None)},
-        {"scaling": ImageScaling(longest_side=side, pad_multiple=32, anchor=anchor), "sides": (None, None)},
+        {"scaling": draw(st.sampled_from([CropToAspect(), Stretch(), Fit()])), "sides": (side, other)},
+        {"scaling": ShortestSide(side + 32, rounding=rounding, ends=ends), "sides": (side, side)},
+        {"scaling": LongestSide(side, rounding=rounding, ends=Ends(anchor=anchor)), "sides": (side, side)},
+        {"scaling": ShortestSide(side, limit=300), "sides": (None, None)},
+        {"scaling": LongestSide(320, enlarges=False, multiple=TO_32), "sides": (None, None)},
+        {"scaling": LongestSide(side, ends=Ends(anchor=anchor, pad_multiple=32)), "sides": (None, None)},
     ]
     way = draw(st.sampled_from(ways))
     sides = way.pop("sides")

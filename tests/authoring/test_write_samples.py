@@ -181,7 +181,7 @@ class TestCheck:
         assert first.startswith("boxes: ")
         assert "of its largest numbers; " in first
 
-    @pytest.mark.parametrize("metadata", [{"Image__BitmapPixelFormat": "Bgr8"}, {"Image__CropMode": "Center"}])
+    @pytest.mark.parametrize("metadata", [{"Image__BitmapPixelFormat": "Bgr8"}, {"Image__Scaling": "stretch"}])
     def test_another_contract_is_found_out(self, known: Path, metadata: dict[str, str]) -> None:
         wide = known.with_name("wide.png")
         Image.open(SHAPES).resize((200, 100)).save(wide)
@@ -579,7 +579,7 @@ class TestTheCommands:
     def test_a_sample_of_arrays_holds_with_another_contract(self, tmp_path: Path) -> None:
         target = tmp_path / "known.onnx"
         write_samples(MODELS / "digits.onnx", target, [{"image": np.zeros((1, 1, 28, 28), np.float32)}])
-        assert call("contract", target, "--set", "crop_mode=letterbox", "--output", target, "--force").stderr == ""
+        assert call("contract", target, "--set", "scaling=fit", "--output", target, "--force").stderr == ""
         assert check_samples(LearningModel.load(target)).is_right
 
     def test_a_sample_that_fails_writes_nothing(self, tmp_path: Path) -> None:

@@ -21,17 +21,16 @@ from helpers.rectangles import STRETCH, make_file
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,
-    ImageCropMode,
     ImageKernel,
-    ImageScaling,
     LearningModel,
     read_contract,
 )
 from winml_py.authoring import write_contract
+from winml_py.scaling import LongestSide, ShortestSide, Stretch
 
 ROOT = Path(__file__).parents[2]
 IMAGENET = ImageContract.imagenet()
-YOLO_SCALED = replace(ImageContract.yolo(), crop_mode=ImageCropMode.CENTER, scaling=ImageScaling(longest_side=9))
+YOLO_SCALED = replace(ImageContract.yolo(), scaling=LongestSide(9))
 VIT = {"image_processor_type": "ViTImageProcessor", "size": {"height": 384, "width": 384}}
 
 
@@ -61,12 +60,12 @@ def test_the_command_line_takes_a_config(tmp_path: Path) -> None:
         (["--set", "kernel=linear"], replace(IMAGENET, kernel=ImageKernel.LINEAR)),
         (["--set", "pixel_format=bgr8"], IMAGENET.with_pixel_format(BitmapPixelFormat.BGR8)),
         (
-            ["--set", "crop_mode=stretch"],
-            replace(IMAGENET, scaling=None, crop_mode=ImageCropMode.STRETCH),
+            ["--set", "scaling=stretch"],
+            replace(IMAGENET, scaling=Stretch()),
         ),
         (
             ["--set", "scaling=shortest_side=9"],
-            replace(IMAGENET, scaling=ImageScaling(shortest_side=9)),
+            replace(IMAGENET, scaling=ShortestSide(9)),
         ),
         (["--set", "exact=true", "--set", "pad=1,2,3"], replace(IMAGENET, exact=True, pad=(1, 2, 3))),
         (["--from", "yolo", "--set", "scaling=longest_side=9"], YOLO_SCALED),

@@ -23,7 +23,6 @@ from winml_py import (
     BitmapPixelFormat,
     ImageContract,
     ImageFeatureDescriptor,
-    ImageScaling,
     InvalidArgumentError,
     LearningModel,
     LearningModelSession,
@@ -40,6 +39,7 @@ from winml_py.errors import (
 )
 from winml_py.float16 import ConversionReport, StatedSizes, convert, search
 from winml_py.float16.report import report_outputs
+from winml_py.scaling import CropRatio, Keep, LongestSide, Multiple, ShortestSide, Stretch
 
 pytestmark = pytest.mark.one_python
 
@@ -562,11 +562,11 @@ def test_a_model_of_free_size_is_checked_at_the_size_of_its_contract(tmp_path: P
     source = write_model(tmp_path, model([helper.make_node("Relu", ["x"], ["y"])], ends[:1], ends[1:]))
     out = tmp_path / "o"
     for scaling, size, assumed in (
-        (ImageScaling(longest_side=100, multiple=32), (96, 96), ()),
-        (ImageScaling(shortest_side=80, longest_side=133), (80, 80), ()),
-        (ImageScaling(height=48, width=320), (48, 320), ()),
-        (ImageScaling(multiple=32), (64, 64), ("h", "w")),
-        (ImageScaling(crop_ratio=0.875), (64, 64), ("h", "w")),
+        (LongestSide(100, multiple=Multiple(32)), (96, 96), ()),
+        (ShortestSide(80, limit=133), (80, 80), ()),
+        (Stretch((48, 320)), (48, 320), ()),
+        (Keep(multiple=Multiple(32)), (64, 64), ("h", "w")),
+        (CropRatio(0.875), (64, 64), ("h", "w")),
     ):
         report = convert(source, out, contract=ImageContract(scaling=scaling), force=True)
         assert report.sizes["x"] == ((1, 3, *size), assumed)

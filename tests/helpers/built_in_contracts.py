@@ -19,12 +19,10 @@ from winml_py import (
     BitmapPixelFormat,
     ImageAnchor,
     ImageContract,
-    ImageCropMode,
     ImageFeatureValue,
     ImageGray,
     ImageKernel,
     ImageRounding,
-    ImageScaling,
     LearningModel,
     LearningModelBinding,
     LearningModelPixelRange,
@@ -33,6 +31,18 @@ from winml_py import (
     TensorLayout,
 )
 from winml_py.authoring import build_in
+from winml_py.scaling import (
+    CropSquare,
+    CropToAspect,
+    Ends,
+    Fit,
+    Keep,
+    LeastChange,
+    LongestSide,
+    Multiple,
+    ShortestSide,
+    Stretch,
+)
 
 Array = np.ndarray[Any, Any]
 Format, Kernel, Range = BitmapPixelFormat, ImageKernel, LearningModelPixelRange
@@ -51,14 +61,14 @@ class Case(NamedTuple):
 
 IMAGENET, YOLO, RGB = ImageContract.imagenet(), ImageContract.yolo(), ImageContract(Format.RGB8)
 FREE = (None, None)
-LETTERBOX, STRETCH = ImageCropMode.LETTERBOX, ImageCropMode.STRETCH
+LETTERBOX, STRETCH = Fit(), Stretch()
 
 UNSCALED = {
     "bytes as they are": Case(RGB, FREE),
     "blue, green, red, -1 to 1": Case(ImageContract(pixel_range=Range.MINUS_ONE_TO_ONE), FREE),
-    "mean and std": Case(replace(IMAGENET, scaling=None), FREE),
-    "mean and std, channels last": Case(replace(IMAGENET, scaling=None, layout=TensorLayout.NHWC), FREE),
-    "float16, pictures with alpha": Case(replace(IMAGENET, scaling=None), FREE, Format.BGRA8, FLOAT16),
+    "mean and std": Case(replace(IMAGENET, scaling=CropToAspect()), FREE),
+    "mean and std, channels last": Case(replace(IMAGENET, scaling=CropToAspect(), layout=TensorLayout.NHWC), FREE),
+    "float16, pictures with alpha": Case(replace(IMAGENET, scaling=CropToAspect()), FREE, Format.BGRA8, FLOAT16),
     "uint8, channels last": Case(
         ImageContract(layout=TensorLayout.NHWC, tensor_kind=TensorKind.UINT8), FREE, element=TensorProto.UINT8
     ),
@@ -66,17 +76,17 @@ UNSCALED = {
     "luma of colours": Case(ImageContract(Format.GRAY8, gray=ImageGray.LUMA), FREE),
     "luma of gray": Case(ImageContract(Format.GRAY8, gray=ImageGray.LUMA), FREE, Format.GRAY8),
     "gray of gray": Case(ImageContract(Format.GRAY8, mean=(33.3,), std=(78.6,)), FREE, Format.GRAY8),
-    "colours of gray": Case(replace(IMAGENET, scaling=None), FREE, Format.GRAY8),
-    "padded to 32": Case(replace(RGB, scaling=ImageScaling(pad_multiple=32), pad=(9, 99, 199)), FREE),
-    "cropped and padded": Case(replace(RGB, scaling=ImageScaling(crop_rounding=ImageRounding.UP), pad=(1, 2, 3))),
+    "colours of gray": Case(replace(IMAGENET, scaling=CropToAspect()), FREE, Format.GRAY8),
+    "padded to 32": Case(replace(RGB, scaling=Keep(ends=Ends(pad_multiple=32)), pad=(9, 99, 199)), FREE),
+    "cropped and padded": Case(replace(RGB, scaling=Keep(ends=Ends(crop_rounding=ImageRounding.UP)), pad=(1, 2, 3))),
 }
 NEAREST = {
     f"nearest, {name}": Case(replace(contract, kernel=Kernel.NEAREST))
     for name, contract in {
         "centre": ImageContract(),
-        "stretch": replace(RGB, crop_mode=STRETCH),
+        "stretch": replace(RGB, scaling=STRETCH),
         "letterbox": replace(YOLO, pad=(7, 8, 9)),
-        "shortest side": replace(RGB, scaling=ImageScaling(shortest_side=131)),
+        "shortest side": replace(RGB, scaling=ShortestSide(131)),
         "crop ratio": replace(IMAGENET, layout=TensorLayout.NHWC),
     }.items()
 }
@@ -95,47 +105,36 @@ SCALED = {
     "clip, float16": Case(ImageContract.clip(), (224, 224), element=FLOAT16),
     "cubic letterbox": Case(replace(YOLO, kernel=Kernel.CUBIC)),
     "gray, coloured padding": Case(
-        ImageContract(Format.GRAY8, crop_mode=LETTERBOX, pad=(250, 0, 0)), pictures=Format.GRAY8
+        ImageContract(Format.GRAY8, scaling=LETTERBOX, pad=(250, 0, 0)), pictures=Format.GRAY8
     ),
-    "DETR": Case(replace(IMAGENET, scaling=ImageScaling(shortest_side=160, longest_side=267)), FREE),
-    "torchvision's limit": Case(
-        replace(IMAGENET, scaling=ImageScaling(shortest_side=160, longest_side=267, limits_rounded=True)), FREE
-    ),
+    "DETR": Case(replace(IMAGENET, scaling=ShortestSide(160, limit=267)), FREE),
+    "torchvision's limit": Case(replace(IMAGENET, scaling=ShortestSide(160, limit=267, limits_rounded=True)), FREE),
     "Depth Anything": Case(
         replace(
             IMAGENET,
-            scaling=ImageScaling(
-                shortest_side=154,
-                longest_side=154,
-                changes_least=True,
-                multiple=14,
-                multiple_rounding=ImageRounding.HALF_EVEN,
-            ),
+            scaling=LeastChange(154, 154, multiple=Multiple(14, ImageRounding.HALF_EVEN)),
         ),
         FREE,
     ),
-    "Perceiver": Case(replace(IMAGENET, scaling=ImageScaling(crop_ratio=0.9, crops_first=True))),
+    "Perceiver": Case(replace(IMAGENET, scaling=CropSquare(0.9))),
     "as large as fits": Case(
         replace(
             YOLO,
-            scaling=ImageScaling(height=100, width=150, keeps_aspect=True, anchor=ImageAnchor.TOP_LEFT),
-            crop_mode=ImageCropMode.CENTER,
+            scaling=Fit((100, 150), rounding=ImageRounding.DOWN, ends=Ends(anchor=ImageAnchor.TOP_LEFT)),
         ),
         (128, 160),
     ),
     "PaddleOCR": Case(
         replace(
             IMAGENET,
-            scaling=ImageScaling(
-                longest_side=200, enlarges=False, multiple=32, multiple_rounding=ImageRounding.HALF_EVEN
-            ),
+            scaling=LongestSide(200, enlarges=False, multiple=Multiple(32, ImageRounding.HALF_EVEN)),
         ),
         FREE,
     ),
     "longest side, padded": Case(
-        replace(IMAGENET, scaling=ImageScaling(longest_side=200, rounding=ImageRounding.HALF_UP, pad_multiple=32)), FREE
+        replace(IMAGENET, scaling=LongestSide(200, rounding=ImageRounding.HALF_UP, ends=Ends(pad_multiple=32))), FREE
     ),
-    "one free side": Case(replace(IMAGENET, scaling=None), (48, None)),
+    "one free side": Case(replace(IMAGENET, scaling=CropToAspect()), (48, None)),
     **{
         f"{name} {kernel.name.lower()}": Case(replace(contract, kernel=kernel))
         for kernel in (*ANTIALIASED, Kernel.LINEAR, Kernel.CUBIC, Kernel.AREA)

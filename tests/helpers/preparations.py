@@ -295,7 +295,7 @@ def slow(contract: ImageContract, sides: tuple[int | None, int | None]) -> Calla
     """What a contract does, with Pillow and OpenCV themselves, pixel formulas written out."""
 
     def prepare(image: Image.Image) -> Array:
-        place = compute_placement(*image.size, sides[1], sides[0], contract.crop_mode, None, contract.scaling)
+        place = compute_placement(*image.size, sides, contract.scaling)
         left, top, across, down = place.part
         part = image.crop((left, top, left + across, top + down))
         high, wide = place.scaled

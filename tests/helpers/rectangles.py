@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from PIL import Image
 
-from winml_py import BitmapPixelFormat, ImageContract, ImageCropMode, LearningModelPixelRange
+from winml_py import BitmapPixelFormat, ImageContract, LearningModelPixelRange
+from winml_py.scaling import Fit, Stretch
 
 PICTURES = {
     # width, height, the red rectangle (left, top, right, bottom), EXIF's turn
@@ -19,10 +20,8 @@ PICTURES = {
     "upside down": (480, 300, (60, 42, 243, 222), 3),
 }
 _TURNED_BACK = {3: Image.Transpose.ROTATE_180, 6: Image.Transpose.ROTATE_90, 8: Image.Transpose.ROTATE_270}
-LETTERBOX = ImageContract(
-    BitmapPixelFormat.RGB8, LearningModelPixelRange.ZERO_TO_ONE, crop_mode=ImageCropMode.LETTERBOX
-)
-STRETCH = ImageContract(BitmapPixelFormat.RGB8, LearningModelPixelRange.ZERO_TO_ONE, crop_mode=ImageCropMode.STRETCH)
+LETTERBOX = ImageContract(BitmapPixelFormat.RGB8, LearningModelPixelRange.ZERO_TO_ONE, scaling=Fit())
+STRETCH = ImageContract(BitmapPixelFormat.RGB8, LearningModelPixelRange.ZERO_TO_ONE, scaling=Stretch())
 
 
 def make_file(name: str) -> bytes:

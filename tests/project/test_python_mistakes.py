@@ -141,7 +141,7 @@ TAUGHT = (
     ("winml_py.serve.Limits(max_byte=1)", "Limits has no field 'max_byte'. Did you mean 'max_bytes'?"),
     ("ImageContract(pixelformat=RGB8)", "has no field 'pixelformat'. Did you mean 'pixel_format'?"),
     ("replace(ImageContract.imagenet(), meen=0)", "ImageContract has no field 'meen'. Did you mean 'mean'?"),
-    ("ImageScaling(shortest=256)", "has no field 'shortest'. Did you mean 'shortest_side'?"),
+    ("winml_py.scaling.ShortestSide(256, limits=1333)", "has no field 'limits'. Did you mean 'limit'?"),
     ("CustomOperator('Twice', function=abs, domian='a')", "has no field 'domian'. Did you mean 'domain'?"),
     ("LearningModelSession(model, 'cpu')", 'Write LearningModelDevice.find("cpu")'),
     (

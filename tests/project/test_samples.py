@@ -135,14 +135,14 @@ def test_learn_preprocessing(run: Run, tmp_path: Path) -> None:
     assumed, learned, distance = run("learn_preprocessing", folder=tmp_path)
     assert re.fullmatch(r"assumed: BGR8, zero_to255: [1-9]\d found: .*", assumed)
     words, _, detections = learned.partition("128 128: ")
-    assert words == "learned: RGB8, zero_to_one, letterbox, linear, pad 114 114 114, size "
+    assert words == "learned: RGB8, zero_to_one, fit, linear, pad 114 114 114, size "
     assert detections == "3 found: circle 0.98, square 0.97, triangle 0.86"
     assert distance == "0.00 levels from the training's own tensors, on 253 pictures"
     pixels = np.full((128, 128, 3), 0.0) + cv2.resize(np.asarray(Image.open(PICTURES / "shapes.png")), (128, 128))
     exported = run_first(tmp_path / "shapes_exported.onnx", pixels.transpose(2, 0, 1)[None].astype(np.float32) / 255)
     model = onnx.load(tmp_path / "shapes_right.onnx")
     metadata = {entry.key: entry.value for entry in model.metadata_props}
-    assert metadata["Image.CropMode"] == "Letterbox"
+    assert metadata["Image.Scaling"] == "fit"
     (sample,) = json.loads(metadata["winml_py.samples"])["samples"]
     (output,) = sample["outputs"]
     np.testing.assert_allclose(output["values"], exported.reshape(-1)[output["positions"]], atol=0.5)

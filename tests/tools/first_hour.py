@@ -151,7 +151,7 @@ def tune() -> str:
 
 @step("contract")
 def write_contract() -> str:
-    run("contract", str(Path("models/edges.onnx")), "--set", "crop_mode=letterbox", "--output", "kanten 上.onnx")
+    run("contract", str(Path("models/edges.onnx")), "--set", "scaling=fit", "--output", "kanten 上.onnx")
     return str(run_json("info", "kanten 上.onnx")["inputs"][0]["kind"])
 
 

@@ -254,10 +254,7 @@ def unseen(rng: np.random.Generator, count: int, special: tuple[Any, ...]) -> li
 
 def bound(contract: ImageContract, pixels: Array) -> Array:
     """What a bind makes of a picture, as channels x height x width."""
-    height, width = contract.size or (None, None)
-    place = compute_placement(
-        pixels.shape[1], pixels.shape[0], width, height, contract.crop_mode, None, contract.scaling
-    )
+    place = compute_placement(pixels.shape[1], pixels.shape[0], contract.size or (None, None), contract.scaling)
     made = np.empty((3, *place.tensor), np.float32)
     tensorize(SoftwareBitmap.from_array(pixels, BitmapPixelFormat.RGB8), contract, made, place)
     return made

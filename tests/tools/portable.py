@@ -43,8 +43,8 @@ LARGE = 0.004
 """The share of pictures of 4 to 12 megapixels; the sides of the others are at most 2,000."""
 
 AREA = {
-    f"area, {mode.name.lower()}": Case(replace(ImageContract.yolo(), kernel=ImageKernel.AREA, crop_mode=mode))
-    for mode in (LETTERBOX, STRETCH)
+    f"area, {scaling}": Case(replace(ImageContract.yolo(), kernel=ImageKernel.AREA, scaling=scaling))
+    for scaling in (LETTERBOX, STRETCH)
 }
 LEFT_OUT = ("crop ratio ", "torchvision's limit")
 CASES = {name: case for name, case in (UNSCALED | NEAREST | SCALED | AREA).items() if not name.startswith(LEFT_OUT)}

@@ -48,7 +48,7 @@ SIZE = {"height": 128, "width": 128}
 CONFIG = {"image_processor_type": "ViTImageProcessor", "size": SIZE, "image_mean": [0.4, 0.5, 0.6]}
 MARKUP = '<img src=x onerror="window.struck=1"><style>*{display:none}</style>'
 
-RANGE, MEAN, CROP = (f".a [data-key='Image.{key}']" for key in ("NominalPixelRange", "Mean", "CropMode"))
+RANGE, MEAN, SCALING = (f".a [data-key='Image.{key}']" for key in ("NominalPixelRange", "Mean", "Scaling"))
 READ = ".a select[aria-label='How the numbers are read']"
 
 _TENSOR = "(document.querySelector('.a .frame img')?.src ?? null)"
@@ -238,13 +238,13 @@ def check_tensor(window: Window) -> None:
             far = np.abs(window.read_pixels() - np.clip(np.rint(shares * 255), 0, 255)).max()
             window.expect(far <= (reading == "numbers"), f"the tensor, read as {reading} with the mean {mean}: {far}")
     window.choose(MEAN, "")
-    crops = {"Stretch": (0, 0, 451, 300), "Center": (75.5, 0, 300, 300), "Letterbox": (0, -75.5, 451, 451)}
-    for crop, sides in crops.items():
-        window.choose(CROP, crop)
+    parts = {"stretch": (0, 0, 451, 300), "crop_to_aspect": (75.5, 0, 300, 300), "fit": (0, -75.5, 451, 451)}
+    for scaling, sides in parts.items():
+        window.choose(SCALING, scaling)
         seen = window.page.evaluate(_SEEN)
         # A rectangle ends at whole pixels of the tensor, of which 128 are as wide as it is.
         is_near = np.allclose(seen, sides, atol=max(sides[2:]) / 128)
-        window.expect(is_near, f"{crop} takes {seen}, and not {sides}")
+        window.expect(is_near, f"{scaling} takes {seen}, and not {sides}")
 
 
 def check_settings(window: Window) -> None:

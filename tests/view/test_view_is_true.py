@@ -56,9 +56,9 @@ def levels_of(array: np.ndarray, words: dict[str, str]) -> np.ndarray:
 
 
 CROPS = [
-    {"Image.CropMode": "Center"},
-    {"Image.CropMode": "Stretch"},
-    {"Image.CropMode": "Letterbox", "Image.Pad": "9,99,199"},
+    {"Image.Scaling": "crop_to_aspect"},
+    {"Image.Scaling": "stretch"},
+    {"Image.Scaling": "fit", "Image.Pad": "9,99,199"},
     {"Image.Scaling": "shortest_side=50"},
     {"Image.Scaling": "longest_side=48", "Image.Pad": "1,2,3"},
     {"Image.Scaling": "crop_ratio=0.875,crop_rounding=half_even"},

@@ -31,9 +31,7 @@ from helpers.waiting import wait_until
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,
-    ImageCropMode,
     ImageFeatureValue,
-    ImageScaling,
     LearningModel,
     LearningModelBinding,
     LearningModelPixelRange,
@@ -42,6 +40,7 @@ from winml_py import (
     TensorLayout,
     read_contract,
 )
+from winml_py.scaling import LongestSide, ShortestSide, Stretch
 from winml_py.view.form import list_contract_fields, parse_contract
 
 ORDERS = {"Rgb8": (0, 1, 2), "Bgr8": (2, 1, 0)}
@@ -91,14 +90,12 @@ CONTRACTS = {
     "as shapes has it": ImageContract.yolo(),
     "imagenet": ImageContract.imagenet(),
     "inception, stretched": ImageContract(
-        BitmapPixelFormat.RGB8, LearningModelPixelRange.MINUS_ONE_TO_ONE, crop_mode=ImageCropMode.STRETCH
+        BitmapPixelFormat.RGB8, LearningModelPixelRange.MINUS_ONE_TO_ONE, scaling=Stretch()
     ),
     "bytes of bgr": ImageContract(BitmapPixelFormat.BGR8),
     "mean of bgr": ImageContract(BitmapPixelFormat.BGR8, mean=(104, 117, 123)),
-    "shorter side, cropped": ImageContract(BitmapPixelFormat.RGB8, scaling=ImageScaling(shortest_side=150)),
-    "longer side, padded": ImageContract(
-        BitmapPixelFormat.RGB8, scaling=ImageScaling(longest_side=100), pad=(9, 99, 199)
-    ),
+    "shorter side, cropped": ImageContract(BitmapPixelFormat.RGB8, scaling=ShortestSide(150)),
+    "longer side, padded": ImageContract(BitmapPixelFormat.RGB8, scaling=LongestSide(100), pad=(9, 99, 199)),
 }
 
 
@@ -141,7 +138,7 @@ class TestTheTensor:
         node = helper.make_node("Identity", ["x"], ["y"])
         ends = [tensor(end, [1, 40, 60, 3], 2) for end in "xy"]
         model = data([node], ends[:1], ends[1:])
-        contract = ImageContract(BitmapPixelFormat.RGB8, layout=TensorLayout.NHWC, crop_mode=ImageCropMode.STRETCH)
+        contract = ImageContract(BitmapPixelFormat.RGB8, layout=TensorLayout.NHWC, scaling=Stretch())
         contract = replace(contract, tensor_kind=TensorKind.UINT8)
         facts = evaluated(page, opened(page, model), picture_of(page, cat), contract.to_metadata(), "x")
         bound = bound_array(page, facts, "x")

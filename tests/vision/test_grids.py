@@ -15,7 +15,6 @@ from helpers.models import data, tensor
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,
-    ImageCropMode,
     ImageFeatureValue,
     InvalidArgumentError,
     LearningModel,
@@ -23,6 +22,7 @@ from winml_py import (
     LearningModelSession,
     vision,
 )
+from winml_py.scaling import Stretch
 from winml_py.vision import DetectionLayout
 
 HEIGHT, WIDTH = 96, 160
@@ -50,7 +50,7 @@ def model_of(outputs: dict[str, np.ndarray]) -> bytes:
 def answer(outputs: dict[str, np.ndarray]) -> LearningModelEvaluationResult:
     """What a session gives for a picture of the tensor's size, so that a box of the tensor is one of the picture."""
     loaded = LearningModel.load(model_of(outputs))
-    loaded.contracts["x"] = ImageContract(crop_mode=ImageCropMode.STRETCH)
+    loaded.contracts["x"] = ImageContract(scaling=Stretch())
     picture = ImageFeatureValue.from_array(np.zeros((HEIGHT, WIDTH, 3), np.uint8), BitmapPixelFormat.RGB8)
     with LearningModelSession(loaded) as session:
         return session.evaluate_features({"x": picture})

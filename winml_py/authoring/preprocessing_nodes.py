@@ -86,12 +86,11 @@ class Preprocessing(NamedTuple):
 
     def _place(self, pixels: Expression) -> Placement:
         """Where the picture goes, in numbers that depend on its size."""
-        height, width = self.sides
         size: Any = (pixels.size(0), pixels.size(1))  # the rules use these as numbers
         region = BitmapBounds(0, 0, size[1], size[0])
-        if self.contract.scaling is None and height is None and width is None:
+        if self.sides == (None, None) and self.contract.scaling.takes_tensor_size:
             return Placement(region, size, region, region, size, size)
-        return place(region, size, width, height, self.contract.crop_mode, self.contract.scaling)
+        return place(region, size, self.sides, self.contract.scaling)
 
     def _pad(self, planes: Expression, placement: Placement) -> Expression:
         """Adds the padding around the planes."""

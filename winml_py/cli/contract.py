@@ -31,10 +31,10 @@ from ..core.contracts.labels import labels_of
 from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.contract import METADATA_FIELDS, ImageContract
 from ..core.imaging.formats import INTERLEAVED_FORMATS
-from ..core.imaging.scaling import ImageScaling
+from ..core.imaging.scaling import parse_scaling
 from ..core.model.model import LearningModel
 from ..core.session.session import LearningModelSession
-from ..enums import BitmapPixelFormat, ImageCropMode
+from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError
 from .arguments import (
     find_contract,
@@ -197,11 +197,6 @@ def _find_stated(model: str, source: str | None, fields: Mapping[str, str]) -> I
     if "pixel_format" in values and not values.keys() & {"mean", "std"}:
         # A contract's mean and std go by colour, in any channel order of the model.
         contract = contract.with_pixel_format(values.pop("pixel_format"))
-    # A scaling and a crop mode replace each other.
-    if "crop_mode" in values:
-        values = {"scaling": None} | values
-    elif "scaling" in values:
-        values["crop_mode"] = ImageCropMode.CENTER
     return replace(contract, **values)
 
 
@@ -210,7 +205,7 @@ def _parse_field(name: str, text: str) -> Any:
     if name not in _FIELDS:
         raise click.UsageError(f"--set {name}: A contract has no such field. {did_you_mean(name, _FIELDS)}")
     if name == "scaling":
-        return ImageScaling.from_text(text)
+        return parse_scaling(text)
     values = _FIELDS[name]
     try:
         if values:

@@ -15,14 +15,13 @@ from PIL import Image, ImageDraw, ImageFont
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,
-    ImageCropMode,
     ImageFeatureValue,
-    ImageScaling,
     LearningModel,
     LearningModelBinding,
     LearningModelPixelRange,
     LearningModelSession,
 )
+from winml_py.scaling import CropToAspect, Fit, ShortestSide, Stretch
 
 HERE = Path(__file__).parent
 PICTURE = HERE.parents[2] / "samples" / "pictures" / "cat.jpg"
@@ -36,10 +35,10 @@ SHOWN = {
     "blue for red": BGR,
     "range 0 to 255": replace(RIGHT, pixel_range=LearningModelPixelRange.ZERO_TO255),
     "no mean, no std": replace(RIGHT, mean=(), std=()),
-    "stretched": replace(RIGHT, scaling=None, crop_mode=ImageCropMode.STRETCH),
-    "no crop": replace(RIGHT, scaling=None),
-    "scaled to 512 first": replace(RIGHT, scaling=ImageScaling(shortest_side=512)),
-    "letterbox": replace(RIGHT, scaling=None, crop_mode=ImageCropMode.LETTERBOX),
+    "stretched": replace(RIGHT, scaling=Stretch()),
+    "no crop": replace(RIGHT, scaling=CropToAspect()),
+    "scaled to 512 first": replace(RIGHT, scaling=ShortestSide(512)),
+    "letterbox": replace(RIGHT, scaling=Fit()),
 }
 
 

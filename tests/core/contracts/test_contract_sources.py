@@ -18,7 +18,6 @@ from winml_py import (
     ImageContract,
     ImageKernel,
     ImageRounding,
-    ImageScaling,
     InvalidArgumentError,
     LearningModelPixelRange,
     NotSupportedError,
@@ -26,6 +25,7 @@ from winml_py import (
     read_contract,
 )
 from winml_py.errors import StorageNotFoundError
+from winml_py.scaling import CropRatio, Ends, Stretch
 
 VIT = {"image_processor_type": "ViTImageProcessor", "size": {"height": 384, "width": 384}}
 TIMM = {"input_size": [3, 288, 288], "crop_pct": 0.95, "interpolation": "bicubic", "mean": [0.5] * 3, "std": [0.5] * 3}
@@ -44,7 +44,7 @@ def test_a_dict_a_file_and_a_folder_say_the_same(tmp_path: Path) -> None:
         (0.5, 0.5, 0.5),
         kernel=ImageKernel.ANTIALIASED_LINEAR,
         size=(384, 384),
-        scaling=ImageScaling(384, 384),
+        scaling=Stretch((384, 384)),
     )
     assert read_contract(VIT) == expected
     file = written(tmp_path / "preprocessor_config.json", VIT)
@@ -65,7 +65,7 @@ def test_a_timm_config(tmp_path: Path) -> None:
         (0.5, 0.5, 0.5),
         kernel=ImageKernel.ANTIALIASED_CUBIC,
         size=(288, 288),
-        scaling=ImageScaling(crop_ratio=0.95, crop_rounding=ImageRounding.HALF_EVEN),
+        scaling=CropRatio(0.95, ends=Ends(crop_rounding=ImageRounding.HALF_EVEN)),
     )
     whole = {"architecture": "convnext_tiny", "num_classes": 1000, "pretrained_cfg": TIMM}
     file = written(tmp_path / "config.json", whole)
@@ -78,10 +78,9 @@ def test_timm_has_a_size_for_tests() -> None:
     assert read_contract(cfg).size == (288, 288)
     tested = read_contract(cfg, use_test_size=True)
     assert tested.size == (320, 320)
-    assert tested.scaling is not None
-    assert tested.scaling.crop_ratio == 1.0
-    assert read_contract({**cfg, "test_crop_pct": None}, use_test_size=True).scaling == ImageScaling(
-        crop_ratio=0.95, crop_rounding=ImageRounding.HALF_EVEN
+    assert tested.scaling == CropRatio(1.0, ends=Ends(crop_rounding=ImageRounding.HALF_EVEN))
+    assert read_contract({**cfg, "test_crop_pct": None}, use_test_size=True).scaling == CropRatio(
+        0.95, ends=Ends(crop_rounding=ImageRounding.HALF_EVEN)
     )
 
 

@@ -16,7 +16,6 @@ from helpers.models import data, model, tensor, unary
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,
-    ImageCropMode,
     ImageFeatureDescriptor,
     ImageFeatureValue,
     ImageKernel,
@@ -28,6 +27,7 @@ from winml_py import (
     TensorFeatureDescriptor,
 )
 from winml_py.cli.main import main
+from winml_py.scaling import Fit, Stretch
 from winml_py.winrt.windows.ai.machinelearning import LearningModel as WinRTModel
 
 EXPORTED = {
@@ -63,7 +63,7 @@ def test_a_detector_gets_ultralytics_letterbox() -> None:
     assert contract == ImageContract(
         BitmapPixelFormat.RGB8,
         LearningModelPixelRange.ZERO_TO_ONE,
-        crop_mode=ImageCropMode.LETTERBOX,
+        scaling=Fit(),
         kernel=ImageKernel.LINEAR,
         pad=(114, 114, 114),
         size=(640, 640),
@@ -121,14 +121,14 @@ def test_a_classifier_sees_the_middle_square() -> None:
     assert bottom - top == pytest.approx(300)
     wide = stated(EXPORTED | {"task": "classify", "imgsz": "[224, 448]"})
     assert wide is not None
-    assert (wide.crop_mode, wide.scaling) == (ImageCropMode.STRETCH, None)
+    assert wide.scaling == Stretch()
 
 
 @pytest.mark.parametrize("more", [{"head": "RTDETRDecoder"}, {"description": "Ultralytics rtdetr-l model "}])
 def test_rtdetr_sees_the_picture_stretched(more: dict[str, str]) -> None:
     contract = stated(EXPORTED | more)
     assert contract is not None
-    assert contract.crop_mode is ImageCropMode.STRETCH
+    assert contract.scaling == Stretch()
 
 
 def test_windows_keys_and_ours_come_first() -> None:

@@ -21,14 +21,12 @@ from winml_py import (
     BitmapPixelFormat,
     ImageContract,
     ImageKernel,
-    ImageRounding,
-    ImageScaling,
     LearningModelPixelRange,
     NotSupportedError,
     read_contract,
 )
 from winml_py.core.contracts.huggingface import PROCESSORS
-from winml_py.core.imaging.geometry import compute_scaled_size
+from winml_py.scaling import Ends, Fit
 
 pytestmark = pytest.mark.exhaustive
 
@@ -290,10 +288,9 @@ THEIR_SIZES: dict[str, Callable[[int, int], Size]] = {
 @example(800, 1333)
 def test_sizes(name: str, height: int, width: int) -> None:
     scaling = read_contract(hub.PUBLISHED[name]).scaling
-    assert scaling is not None
     expected = tuple(map(int, THEIR_SIZES[name](height, width)))
     assume(min(expected) > 0)  # of which the processors make an error
-    assert compute_scaled_size(scaling, width, height) == expected
+    assert scaling.compute_size(width, height) == expected
 
 
 TIMM = {
@@ -324,7 +321,7 @@ def test_ultralytics(is_rect: bool) -> None:
         kernel=ImageKernel.LINEAR,
         pad=(114, 114, 114),
         size=None if is_rect else (480, 640),
-        scaling=ImageScaling(480, 640, keeps_aspect=True, rounding=ImageRounding.HALF_EVEN, pad_multiple=32),
+        scaling=Fit((480, 640), ends=Ends(pad_multiple=32)),
     )
     for name, pixels in hub.make_pictures().items():
         expected = reference.ultralytics_letterbox(pixels, (480, 640), is_rect)

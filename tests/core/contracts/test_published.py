@@ -24,7 +24,6 @@ from helpers.published_folders import CASES, write
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,
-    ImageCropMode,
     ImageFeatureDescriptor,
     ImageFeatureValue,
     ImageKernel,
@@ -40,6 +39,7 @@ from winml_py.authoring import build_in, check_samples
 from winml_py.cli.main import main
 from winml_py.errors import ModelNotFoundError
 from winml_py.experimental import LearningModelExperimental, LearningModelJoinOptions
+from winml_py.scaling import Stretch
 
 VIT = {"image_processor_type": "ViTImageProcessor", "size": {"height": 8, "width": 8}}
 MODEL = unary(shape=(1, 3, 8, 8))
@@ -144,7 +144,7 @@ def test_a_pickle_has_what_the_folder_states(folder: Path) -> None:
 
 
 def test_the_models_own_statements_count_and_the_log_says_so(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    own = ImageContract(BitmapPixelFormat.BGR8, crop_mode=ImageCropMode.STRETCH)
+    own = ImageContract(BitmapPixelFormat.BGR8, scaling=Stretch())
     metadata = {**own.to_metadata(), "Labels": '["one", "two"]'}
     files = {"config.json": {"id2label": {"0": "cat", "1": "dog"}}}
     write(folder, {**files, "model.onnx": unary(shape=(1, 3, 8, 8), denotation="IMAGE", metadata=metadata)})

@@ -14,7 +14,6 @@ from winml_py import (
     BitmapBounds,
     BitmapPixelFormat,
     ImageContract,
-    ImageCropMode,
     ImageFeatureValue,
     InvalidBindingError,
     LearningModel,
@@ -25,12 +24,13 @@ from winml_py import (
     VideoFrame,
     WinMLError,
 )
+from winml_py.scaling import Stretch
 
 RGBA8, GRAY8, BGR8 = BitmapPixelFormat.RGBA8, BitmapPixelFormat.GRAY8, BitmapPixelFormat.BGR8
 CONTRACTS = (
     ImageContract.imagenet(),
     ImageContract.yolo(),
-    ImageContract(pixel_range=LearningModelPixelRange.ZERO_TO_ONE, crop_mode=ImageCropMode.STRETCH),
+    ImageContract(pixel_range=LearningModelPixelRange.ZERO_TO_ONE, scaling=Stretch()),
     ImageContract(mean=(1, 2, 3)),
     ImageContract(size=(8, 8)),
 )

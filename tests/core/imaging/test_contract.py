@@ -21,12 +21,10 @@ from winml_py import (
     BitmapBounds,
     BitmapPixelFormat,
     ImageContract,
-    ImageCropMode,
     ImageFeatureDescriptor,
     ImageFeatureValue,
     ImageGray,
     ImageKernel,
-    ImageScaling,
     InvalidArgumentError,
     InvalidBindingError,
     LearningModel,
@@ -40,6 +38,7 @@ from winml_py import (
     TensorLayout,
     VideoFrame,
 )
+from winml_py.scaling import CropToAspect, Fit, Scaling, Stretch
 
 pytestmark = pytest.mark.usefixtures("pillow_scales")  # to the last level
 
@@ -87,11 +86,11 @@ def video_to_rgb(pixels: Array, name: str) -> Array:
 def expected_tensor(picture: SoftwareBitmap, contract: ImageContract, width: int, height: int, dtype: Any) -> Array:
     """Crop, scale, pad, order and map, each by itself, in float32."""
     pixels, name = plain(picture)
-    if contract.crop_mode is ImageCropMode.CENTER:
+    if contract.scaling == CropToAspect():
         x, y, crop_width, crop_height = reference.center_crop(pixels.shape[1], pixels.shape[0], width, height)
         pixels = pixels[y : y + crop_height, x : x + crop_width]
     inner = (width, height)
-    if contract.crop_mode is ImageCropMode.LETTERBOX:
+    if contract.scaling == Fit():
         scale = min(width / pixels.shape[1], height / pixels.shape[0])
         inner = tuple(
             min(max(1, round(side * scale)), whole)
@@ -99,7 +98,7 @@ def expected_tensor(picture: SoftwareBitmap, contract: ImageContract, width: int
         )
     pixels = reference.scale(np.ascontiguousarray(pixels), *inner) if pixels.shape[1::-1] != inner else pixels
     colours = np.array([[reference.rgb(pixel, name) for pixel in row] for row in pixels], np.uint8)
-    if contract.crop_mode is ImageCropMode.LETTERBOX:
+    if contract.scaling == Fit():
         padded = np.full((height, width, 3), contract.pad, np.uint8)
         left, top = (width - inner[0]) // 2, (height - inner[1]) // 2
         padded[top : top + inner[1], left : left + inner[0]] = colours
@@ -122,7 +121,7 @@ def expected_tensor(picture: SoftwareBitmap, contract: ImageContract, width: int
 
 def resize(pixels: Array, width: int, height: int, kernel: ImageKernel = ImageKernel.ANTIALIASED_CUBIC) -> Array:
     """The levels of a picture that is stretched to a size."""
-    contract = ImageContract(RGB8, crop_mode=ImageCropMode.STRETCH, kernel=kernel)
+    contract = ImageContract(RGB8, scaling=Stretch(), kernel=kernel)
     out = np.zeros((3, height, width), np.float32)
     tensorize(SoftwareBitmap.from_array(pixels, RGB8), contract, out)
     return out.transpose(1, 2, 0)
@@ -160,17 +159,20 @@ def test_every_format_layout_and_type(source: str, order: str, layout: TensorLay
             np.testing.assert_array_equal(out, expected)
 
 
+WHOLE = [CropToAspect(), Stretch(), Fit()]
 SIZES = [((7, 5), (4, 4)), ((5, 9), (6, 3)), ((3, 3), (7, 8)), ((1, 9), (4, 4)), ((31, 33), (5, 7)), ((8, 6), (8, 6))]
 
 
 @pytest.mark.parametrize(
-    ("source", "sizes", "layout", "mode"),
-    pairs(product(["GRAY8", "BGR8", "RGBA8"], SIZES, TensorLayout, ImageCropMode)),
+    ("source", "sizes", "layout", "scaling"),
+    pairs(product(["GRAY8", "BGR8", "RGBA8"], SIZES, TensorLayout, WHOLE)),
 )
-def test_every_crop_mode(source: str, sizes: tuple[Any, Any], layout: TensorLayout, mode: ImageCropMode) -> None:
+def test_every_rule_of_the_tensors_size(
+    source: str, sizes: tuple[Any, Any], layout: TensorLayout, scaling: Scaling
+) -> None:
     size, target = sizes
     for order, pad in product(ORDERS, ((9, 9, 9), (10, 20, 30))):
-        contract = ImageContract(BitmapPixelFormat[order], layout=layout, crop_mode=mode, pad=pad)
+        contract = ImageContract(BitmapPixelFormat[order], layout=layout, scaling=scaling, pad=pad)
         picture = bitmap(source, *size)
         out = empty(contract, *target, np.float32)
         tensorize(picture, contract, out)
@@ -180,7 +182,7 @@ def test_every_crop_mode(source: str, sizes: tuple[Any, Any], layout: TensorLayo
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=lambda dtype: dtype.__name__)
 @pytest.mark.parametrize(("width", "height"), [(256, 256), (257, 259)])
 def test_large_pictures(width: int, height: int, dtype: Any) -> None:
-    contract = replace(ImageContract.imagenet(), scaling=None) if dtype != np.uint8 else ImageContract(RGB8)
+    contract = replace(ImageContract.imagenet(), scaling=CropToAspect()) if dtype != np.uint8 else ImageContract(RGB8)
     picture = bitmap("BGR8", width, height)
     out = empty(contract, width, height, dtype)
     tensorize(picture, contract, out)
@@ -215,7 +217,7 @@ def test_views_of_any_strides(view: str, layout: TensorLayout) -> None:
 def test_a_warm_call_allocates_nothing() -> None:
     import tracemalloc
 
-    plain = replace(ImageContract.imagenet(), scaling=None)
+    plain = replace(ImageContract.imagenet(), scaling=CropToAspect())
     for source, contract in (
         ("BGR8", plain),
         ("BGRA8", ImageContract.inception()),
@@ -317,7 +319,7 @@ def test_shrinking_much_is_near_pillow(cat: Any) -> None:
     ("fields", "words"),
     [
         ({"pixel_format": BitmapPixelFormat.NV12}, "Expected BitmapPixelFormat.RGB8"),
-        ({"scaling": ImageScaling(), "crop_mode": ImageCropMode.STRETCH}, "Leave one out"),
+        ({"scaling": Fit}, "Pass a rule of winml_py.scaling"),
         ({"scaling": 256}, "The scaling of an image contract is 256"),
         ({"pixel_range": 7}, "Expected one of LearningModelPixelRange: ZERO_TO255"),
         ({"mean": (1, 2)}, "one finite number, or 3"),
@@ -377,7 +379,7 @@ CONTRACTS = st.builds(
     st.one_of(st.just(()), st.tuples(st.floats(0.001, 300))),
     st.sampled_from(list(TensorLayout)),
     st.sampled_from([None, *DTYPES]),
-    st.sampled_from(list(ImageCropMode)),
+    st.sampled_from(WHOLE),
     st.sampled_from(list(ImageKernel)),
     st.tuples(*[st.integers(0, 255)] * 3),
 )
@@ -443,9 +445,7 @@ ELEMENTS = {TensorKind.FLOAT: FLOAT, TensorKind.FLOAT16: FLOAT16, TensorKind.UIN
 @pytest.mark.parametrize("kind", DTYPES, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("layout", TensorLayout, ids=lambda layout: layout.name)
 def test_a_models_contract_is_kept_to(layout: TensorLayout, kind: TensorKind) -> None:
-    contract = ImageContract(
-        RGB8, ZERO_TO_ONE, (0.1,), (0.5,), layout, kind, ImageCropMode.LETTERBOX, pad=(200, 100, 50)
-    )
+    contract = ImageContract(RGB8, ZERO_TO_ONE, (0.1,), (0.5,), layout, kind, Fit(), pad=(200, 100, 50))
     shape = (1, 3, 8, 6) if layout is TensorLayout.NCHW else (1, 8, 6, 3)
     model = identity(shape, ELEMENTS[kind], contract.to_metadata())
     feature = model.input_features[0]

@@ -27,7 +27,6 @@ from winml_py import (
     BitmapPixelFormat,
     ClosedError,
     ImageContract,
-    ImageCropMode,
     ImageFeatureValue,
     InvalidArgumentError,
     LearningModel,
@@ -38,6 +37,7 @@ from winml_py import (
     VideoReader,
 )
 from winml_py.errors import PictureNotFoundError, WinMLError
+from winml_py.scaling import Stretch
 
 RGB8, GRAY8, RGBA8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.GRAY8, BitmapPixelFormat.RGBA8
 
@@ -311,7 +311,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
 
 def shrunk(data: bytes, width: int, height: int) -> np.ndarray:
     """The pixels of a picture that is decoded fast for a tensor of this size."""
-    contract = ImageContract(RGB8, crop_mode=ImageCropMode.STRETCH)
+    contract = ImageContract(RGB8, scaling=Stretch())
     binding = open_binding(unary(shape=(1, 3, height, width)))
     binding.bind("x", ImageFeatureValue.load(data, fast_decode=True), {"ImageContract": contract})
     return binding._session.evaluate(binding).outputs["y"].to_numpy()[0].transpose(1, 2, 0)

@@ -17,11 +17,9 @@ from winml_py import (
     BitmapPixelFormat,
     ImageAnchor,
     ImageContract,
-    ImageCropMode,
     ImageFeatureValue,
     ImageKernel,
     ImageRounding,
-    ImageScaling,
     InvalidArgumentError,
     LearningModel,
     LearningModelBinding,
@@ -29,20 +27,34 @@ from winml_py import (
     LearningModelSession,
 )
 from winml_py.results import PicturePlacement
+from winml_py.scaling import (
+    CropRatio,
+    CropSquare,
+    CropToAspect,
+    Ends,
+    Fit,
+    Keep,
+    LongestSide,
+    Multiple,
+    ShortestSide,
+    Stretch,
+)
 
 RGB8 = BitmapPixelFormat.RGB8
 SESSION = LearningModelSession(LearningModel.load(unary(shape=("n", 3, "h", "w"))))
 
 SCALINGS = [
-    None,
-    ImageScaling(crop_ratio=0.875, crop_rounding=ImageRounding.HALF_EVEN),
-    ImageScaling(crop_ratio=0.9, crops_first=True),
-    ImageScaling(shortest_side=70),
-    ImageScaling(longest_side=50),
-    ImageScaling(longest_side=50, anchor=ImageAnchor.TOP_LEFT),
-    ImageScaling(shortest_side=40, longest_side=90, multiple=8),
-    ImageScaling(height=50, width=80),
-    ImageScaling(pad_multiple=32),
+    CropToAspect(),
+    Fit(),
+    Stretch(),
+    CropRatio(0.875, ends=Ends(crop_rounding=ImageRounding.HALF_EVEN)),
+    CropSquare(0.9),
+    ShortestSide(70),
+    LongestSide(50),
+    LongestSide(50, ends=Ends(anchor=ImageAnchor.TOP_LEFT)),
+    ShortestSide(40, limit=90, multiple=Multiple(8)),
+    Stretch((50, 80)),
+    Keep(ends=Ends(pad_multiple=32)),
 ]
 
 
@@ -80,12 +92,11 @@ def found(tensor: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 @given(data=st.data())
 def test_a_painted_rectangle_is_found_where_the_placement_says(data: st.DataObject) -> None:
     width, height = data.draw(st.integers(40, 300)), data.draw(st.integers(40, 300))
-    mode, scaling = data.draw(st.sampled_from(list(ImageCropMode))), data.draw(st.sampled_from(SCALINGS))
+    scaling = data.draw(st.sampled_from(SCALINGS))
     size = data.draw(st.tuples(st.integers(40, 90), st.integers(40, 90)))
     left, top = width * 3 // 8, height * 3 // 8  # in the middle, so that no crop takes it away
     box = (left, top, left + max(8, width // 4), top + max(8, height // 4))
-    mode = mode if scaling is None else ImageCropMode.CENTER
-    contract = ImageContract(RGB8, kernel=ImageKernel.AREA, crop_mode=mode, scaling=scaling, size=size)
+    contract = ImageContract(RGB8, kernel=ImageKernel.AREA, scaling=scaling, size=size)
     placement, tensor = place(painted(width, height, box), contract)
     expected = placement.boxes_to_tensor(box)
     limits = [placement.tensor_width, placement.tensor_height] * 2
@@ -97,10 +108,9 @@ def test_a_painted_rectangle_is_found_where_the_placement_says(data: st.DataObje
 @given(data=st.data())
 def test_there_and_back_is_the_identity(data: st.DataObject) -> None:
     width, height = data.draw(st.integers(1, 3000)), data.draw(st.integers(1, 3000))
-    scaling = data.draw(st.sampled_from(SCALINGS[:6]))
+    scaling = data.draw(st.sampled_from(SCALINGS[:8]))
     contract = ImageContract(
         RGB8,
-        crop_mode=data.draw(st.sampled_from(list(ImageCropMode))) if scaling is None else ImageCropMode.CENTER,
         scaling=scaling,
         size=(data.draw(st.integers(1, 64)), data.draw(st.integers(1, 64))),
     )
@@ -114,9 +124,9 @@ def test_there_and_back_is_the_identity(data: st.DataObject) -> None:
 
 def test_the_arithmetic_of_a_letterbox_and_of_a_crop() -> None:
     image = Image.new("RGB", (200, 100))
-    boxed, _ = place(image, ImageContract(RGB8, crop_mode=ImageCropMode.LETTERBOX, size=(100, 100)))
+    boxed, _ = place(image, ImageContract(RGB8, scaling=Fit(), size=(100, 100)))
     np.testing.assert_allclose(boxed.points_to_tensor([[0, 0], [200, 100]]), [[0, 25], [100, 75]])
-    cropped, _ = place(image, ImageContract(RGB8, size=(80, 80), scaling=ImageScaling(shortest_side=90)))
+    cropped, _ = place(image, ImageContract(RGB8, size=(80, 80), scaling=ShortestSide(90)))
     # 90 x 180, of which 80 x 80 from (50, 5)
     np.testing.assert_allclose(
         cropped.points_to_picture([[0, 0], [80, 80]]), [[50 / 0.9, 5 / 0.9], [130 / 0.9, 85 / 0.9]]
@@ -144,7 +154,7 @@ def test_a_picture_that_carries_a_turn_is_mapped_upright(turn: int) -> None:
     exif = Image.Exif()
     exif[0x0112] = turn
     stored.save(file, "png", exif=exif)
-    contract = ImageContract(RGB8, kernel=ImageKernel.AREA, crop_mode=ImageCropMode.LETTERBOX, size=(80, 80))
+    contract = ImageContract(RGB8, kernel=ImageKernel.AREA, scaling=Fit(), size=(80, 80))
     placement, tensor = place(ImageFeatureValue.load(file.getvalue()), contract)
     assert (placement.picture_width, placement.picture_height) == (160, 90)
     np.testing.assert_allclose(found(tensor), placement.boxes_to_tensor(box), atol=1)
@@ -154,7 +164,7 @@ def test_a_reduced_decode_maps_to_the_whole_picture() -> None:
     box = (800, 400, 1600, 700)
     file = io.BytesIO()
     painted(3001, 1503, box).save(file, "jpeg", quality=95)
-    contract = ImageContract(RGB8, size=(64, 64), scaling=ImageScaling(shortest_side=70))
+    contract = ImageContract(RGB8, size=(64, 64), scaling=ShortestSide(70))
     exact, _ = place(ImageFeatureValue.load(file.getvalue()), contract)
     fast, tensor = place(ImageFeatureValue.load(file.getvalue(), fast_decode=True), contract)
     assert exact == fast
@@ -163,7 +173,7 @@ def test_a_reduced_decode_maps_to_the_whole_picture() -> None:
 
 
 def test_batches_have_a_placement_each_also_in_streams() -> None:
-    contract = ImageContract(RGB8, crop_mode=ImageCropMode.LETTERBOX, size=(20, 20))
+    contract = ImageContract(RGB8, scaling=Fit(), size=(20, 20))
     images = [Image.new("RGB", size) for size in ((40, 20), (10, 30), (7, 7))]
     binding = LearningModelBinding(SESSION)
     binding.bind("x", [ImageFeatureValue.from_pil(image) for image in images], {"ImageContract": contract})
@@ -202,7 +212,7 @@ def test_masks(shrink: int) -> None:
     """Of the tensor's size, and of a quarter of its sides, as YOLO's prototypes are."""
     box = (40, 20, 120, 80)
     image = painted(160, 100, box)
-    contract = ImageContract(RGB8, kernel=ImageKernel.AREA, crop_mode=ImageCropMode.LETTERBOX, size=(80, 80))
+    contract = ImageContract(RGB8, kernel=ImageKernel.AREA, scaling=Fit(), size=(80, 80))
     placement, tensor = place(image, contract)
     mask = tensor[::shrink, ::shrink, 0] > 127
     back = placement.mask_to_picture(mask)
@@ -229,8 +239,6 @@ def test_arrays_of_other_shapes(method: str) -> None:
 
 
 def test_boxes_are_clipped_where_that_is_asked_for() -> None:
-    placement, _ = place(
-        Image.new("RGB", (100, 52)), ImageContract(RGB8, crop_mode=ImageCropMode.LETTERBOX, size=(50, 50))
-    )
+    placement, _ = place(Image.new("RGB", (100, 52)), ImageContract(RGB8, scaling=Fit(), size=(50, 50)))
     np.testing.assert_allclose(placement.boxes_to_picture([-5, 0, 60, 50], clip=True), [0, 0, 100, 52])
     np.testing.assert_allclose(placement.boxes_to_picture([-5, 0, 60, 50]), [-10, -24, 120, 76])

@@ -20,11 +20,9 @@ from winml_py import (
     EvaluationError,
     ImageAnchor,
     ImageContract,
-    ImageCropMode,
     ImageFeatureValue,
     ImageKernel,
     ImageRounding,
-    ImageScaling,
     InvalidArgumentError,
     InvalidBindingError,
     LearningModel,
@@ -32,11 +30,20 @@ from winml_py import (
     LearningModelSession,
     LearningModelSessionOptions,
 )
-from winml_py.core.imaging.geometry import (
-    compute_center_crop,
-    compute_letterbox,
-    compute_placement,
-    compute_scaled_size,
+from winml_py.core.imaging.geometry import compute_center_crop, compute_placement
+from winml_py.scaling import (
+    CropRatio,
+    CropSquare,
+    CropToAspect,
+    Ends,
+    Fit,
+    Keep,
+    LeastChange,
+    LongestSide,
+    Multiple,
+    Scaling,
+    ShortestSide,
+    Stretch,
 )
 
 pytestmark = pytest.mark.usefixtures("pillow_scales")  # to the last level
@@ -90,7 +97,7 @@ def test_the_shorter_side_and_the_middle(size: tuple[int, int], kernel: str, rou
     filters = {"LINEAR": "BILINEAR", "CUBIC": "BICUBIC"}
     pixels = np.asarray(image.resize(scaled, Image.Resampling[filters.get(kernel, kernel)]))
     expected = centre(pixels, 60, 54, round if rounding is ImageRounding.HALF_EVEN else math.floor)
-    scaling = ImageScaling(shortest_side=short, crop_rounding=rounding)
+    scaling = ShortestSide(short, ends=Ends(crop_rounding=rounding))
     contract = ImageContract(RGB8, kernel=ImageKernel[f"ANTIALIASED_{kernel}"], scaling=scaling, size=(60, 54))
     np.testing.assert_array_equal(bound(image, contract), expected)
 
@@ -98,59 +105,57 @@ def test_the_shorter_side_and_the_middle(size: tuple[int, int], kernel: str, rou
 @pytest.mark.parametrize("kernel", [ImageKernel.NEAREST, ImageKernel.LINEAR, ImageKernel.CUBIC, ImageKernel.AREA])
 def test_a_crop_after_opencvs_kernels(kernel: ImageKernel) -> None:
     image = picture(90, 60)
-    whole = bound(image, ImageContract(RGB8, kernel=kernel, size=(40, 60), crop_mode=ImageCropMode.STRETCH))
-    contract = ImageContract(RGB8, kernel=kernel, size=(32, 32), scaling=ImageScaling(height=40, width=60))
+    whole = bound(image, ImageContract(RGB8, kernel=kernel, size=(40, 60), scaling=Stretch()))
+    contract = ImageContract(RGB8, kernel=kernel, size=(32, 32), scaling=Stretch((40, 60)))
     np.testing.assert_array_equal(bound(image, contract), whole[4:36, 14:46])
 
 
 @pytest.mark.parametrize(
     ("scaling", "size", "expected"),
     [
-        (ImageScaling(), (640, 480), (480, 640)),
-        (ImageScaling(height=7, width=9), (640, 480), (7, 9)),
-        (ImageScaling(shortest_side=256), (451, 300), (256, 384)),
-        (ImageScaling(shortest_side=256, rounding=ImageRounding.HALF_EVEN), (451, 300), (256, 385)),
-        (ImageScaling(shortest_side=256, rounding=ImageRounding.UP), (300, 451), (385, 256)),
-        (ImageScaling(longest_side=1024, rounding=ImageRounding.HALF_UP), (451, 300), (681, 1024)),
-        (ImageScaling(shortest_side=800, longest_side=1333), (640, 480), (800, 1066)),
-        (ImageScaling(shortest_side=800, longest_side=1333), (900, 300), (444, 1333)),
-        (ImageScaling(shortest_side=800, longest_side=1333), (300, 900), (1333, 444)),
+        (Keep(), (640, 480), (480, 640)),
+        (Stretch((7, 9)), (640, 480), (7, 9)),
+        (ShortestSide(256), (451, 300), (256, 384)),
+        (ShortestSide(256, rounding=ImageRounding.HALF_EVEN), (451, 300), (256, 385)),
+        (ShortestSide(256, rounding=ImageRounding.UP), (300, 451), (385, 256)),
+        (LongestSide(1024, rounding=ImageRounding.HALF_UP), (451, 300), (681, 1024)),
+        (ShortestSide(800, limit=1333), (640, 480), (800, 1066)),
+        (ShortestSide(800, limit=1333), (900, 300), (444, 1333)),
+        (ShortestSide(800, limit=1333), (300, 900), (1333, 444)),
         # Detectron2's: half a pixel is rounded up, also of the side that the limit makes follow.
-        (ImageScaling(shortest_side=800, longest_side=1333, rounding=ImageRounding.HALF_UP), (243, 486), (1333, 667)),
-        (ImageScaling(multiple=32), (451, 300), (288, 448)),
-        (ImageScaling(multiple=32, multiple_rounding=ImageRounding.UP), (451, 300), (320, 480)),
-        (ImageScaling(shortest_side=518, longest_side=518, changes_least=True, multiple=14,
-                      multiple_rounding=ImageRounding.HALF_EVEN), (640, 480), (518, 686)),
-        (ImageScaling(shortest_side=518, longest_side=518, changes_least=True, multiple=14,
-                      multiple_rounding=ImageRounding.HALF_EVEN), (320, 240), (392, 518)),
+        (ShortestSide(800, limit=1333, rounding=ImageRounding.HALF_UP), (243, 486), (1333, 667)),
+        (Keep(multiple=Multiple(32)), (451, 300), (288, 448)),
+        (Keep(multiple=Multiple(32, ImageRounding.UP)), (451, 300), (320, 480)),
+        (LeastChange(518, 518, multiple=Multiple(14, ImageRounding.HALF_EVEN)), (640, 480), (518, 686)),
+        (LeastChange(518, 518, multiple=Multiple(14, ImageRounding.HALF_EVEN)), (320, 240), (392, 518)),
         # PaddleOCR's detector: pictures are limited, and both sides become multiples of 32.
-        (ImageScaling(longest_side=960, enlarges=False, multiple=32, multiple_rounding=ImageRounding.HALF_EVEN),
+        (LongestSide(960, enlarges=False, multiple=Multiple(32, ImageRounding.HALF_EVEN)),
          (451, 300), (288, 448)),
-        (ImageScaling(longest_side=960, enlarges=False, multiple=32, multiple_rounding=ImageRounding.HALF_EVEN),
+        (LongestSide(960, enlarges=False, multiple=Multiple(32, ImageRounding.HALF_EVEN)),
          (1920, 1080), (544, 960)),
         # RapidOCR's: small pictures grow.
-        (ImageScaling(shortest_side=736, shrinks=False, multiple=32, multiple_rounding=ImageRounding.HALF_EVEN),
+        (ShortestSide(736, shrinks=False, multiple=Multiple(32, ImageRounding.HALF_EVEN)),
          (451, 300), (736, 1120)),
-        (ImageScaling(shortest_side=736, shrinks=False, multiple=32, multiple_rounding=ImageRounding.HALF_EVEN),
+        (ShortestSide(736, shrinks=False, multiple=Multiple(32, ImageRounding.HALF_EVEN)),
          (1920, 1080), (1088, 1920)),
-        (ImageScaling(height=100, width=150, keeps_aspect=True, enlarges=False), (60, 40), (40, 60)),
-        (ImageScaling(height=100, width=150, keeps_aspect=True, enlarges=False), (600, 200), (50, 150)),
-        (ImageScaling(height=100, width=150, keeps_aspect=True, shrinks=False), (600, 200), (200, 600)),
-        (ImageScaling(shortest_side=4), (1, 1000), (4000, 4)),
-        (ImageScaling(longest_side=4), (1, 1000), (4, 1)),
+        (Fit((100, 150), rounding=ImageRounding.DOWN, enlarges=False), (60, 40), (40, 60)),
+        (Fit((100, 150), rounding=ImageRounding.DOWN, enlarges=False), (600, 200), (50, 150)),
+        (Fit((100, 150), rounding=ImageRounding.DOWN, shrinks=False), (600, 200), (200, 600)),
+        (ShortestSide(4), (1, 1000), (4000, 4)),
+        (LongestSide(4), (1, 1000), (4, 1)),
     ],
 )  # fmt: skip
 def test_the_size_that_a_picture_is_scaled_to(
-    scaling: ImageScaling, size: tuple[int, int], expected: tuple[int, int]
+    scaling: Scaling, size: tuple[int, int], expected: tuple[int, int]
 ) -> None:
-    assert compute_scaled_size(scaling, *size) == expected
+    assert scaling.compute_size(*size) == expected
     assert ImageContract(scaling=scaling) == ImageContract.from_metadata(ImageContract(scaling=scaling).to_metadata())
 
 
 def test_the_crop_ratio_is_of_the_tensors_size() -> None:
-    ratio = ImageScaling(crop_ratio=0.875)
-    assert compute_scaled_size(ratio, 451, 300, (224, 224)) == (256, 384)
-    assert compute_scaled_size(ratio, 451, 300, (240, 300)) == (274, 411)
+    ratio = CropRatio(0.875)
+    assert ratio.compute_size(451, 300, (224, 224)) == (256, 384)
+    assert ratio.compute_size(451, 300, (240, 300)) == (274, 411)
     with pytest.raises(InvalidArgumentError, match="which nothing states"):
         bound(picture(30, 20), ImageContract.imagenet())
 
@@ -162,7 +167,7 @@ def test_the_middle_is_cropped_first() -> None:
     left, top = (451 - side) // 2, (300 - side) // 2
     square = image.crop((left, top, left + side, top + side))
     expected = np.asarray(square.resize((64, 64), Image.Resampling.BICUBIC))
-    scaling = ImageScaling(crop_ratio=0.875, crops_first=True)
+    scaling = CropSquare(0.875)
     levels = np.abs(bound(image, ImageContract(RGB8, size=(64, 64), scaling=scaling)) - expected)
     assert levels.mean() <= 0.5
     assert levels.max() <= 3
@@ -171,7 +176,7 @@ def test_the_middle_is_cropped_first() -> None:
 @pytest.mark.parametrize("anchor", ImageAnchor)
 def test_padding_to_a_size(anchor: ImageAnchor) -> None:
     image = picture(40, 25)
-    scaling = ImageScaling(longest_side=48, anchor=anchor)
+    scaling = LongestSide(48, ends=Ends(anchor=anchor))
     contract = ImageContract(RGB8, size=(48, 48), scaling=scaling, pad=(1, 2, 3))
     came = bound(image, contract)
     inner = np.asarray(image.resize((48, 30), Image.Resampling.BICUBIC))
@@ -186,7 +191,7 @@ def test_padding_to_a_size(anchor: ImageAnchor) -> None:
 def test_two_free_sides_keep_the_pictures_size_and_pad_to_a_multiple() -> None:
     image = picture(70, 50)
     np.testing.assert_array_equal(bound(image, ImageContract(RGB8)), np.asarray(image))
-    padded = bound(image, ImageContract(RGB8, scaling=ImageScaling(pad_multiple=32, anchor=ImageAnchor.TOP_LEFT)))
+    padded = bound(image, ImageContract(RGB8, scaling=Keep(ends=Ends(anchor=ImageAnchor.TOP_LEFT, pad_multiple=32))))
     assert padded.shape == (64, 96, 3)
     np.testing.assert_array_equal(padded[:50, :70], np.asarray(image))
     assert not padded[50:].any()
@@ -198,11 +203,11 @@ def test_one_free_side_follows_the_aspect_ratio() -> None:
     np.testing.assert_array_equal(free_width, np.asarray(image.resize((160, 48), Image.Resampling.BICUBIC)))
     free_height = bound(image, ImageContract(RGB8), (1, 3, "h", 90))
     np.testing.assert_array_equal(free_height, np.asarray(image.resize((90, 27), Image.Resampling.BICUBIC)))
-    limited = bound(image, ImageContract(RGB8, scaling=ImageScaling(longest_side=100)), (1, 3, 48, "w"))
+    limited = bound(image, ImageContract(RGB8, scaling=LongestSide(100)), (1, 3, 48, "w"))
     np.testing.assert_array_equal(limited, np.asarray(image.resize((100, 48), Image.Resampling.BICUBIC)))
-    multiple = ImageScaling(multiple=32, multiple_rounding=ImageRounding.UP)
+    multiple = Keep(multiple=Multiple(32, ImageRounding.UP))
     assert bound(picture(201, 60), ImageContract(RGB8, scaling=multiple), (1, 3, 48, "w")).shape == (48, 160, 3)
-    padded = bound(picture(190, 60), ImageContract(RGB8, scaling=ImageScaling(pad_multiple=32)), (1, 3, 48, "w"))
+    padded = bound(picture(190, 60), ImageContract(RGB8, scaling=Keep(ends=Ends(pad_multiple=32))), (1, 3, 48, "w"))
     assert padded.shape == (48, 160, 3)
     assert not padded[:, [0, 3, 156, 159]].any()  # 152 of 160 columns
 
@@ -276,7 +281,7 @@ def test_shapes_that_are_none(shape: Any) -> None:
 def test_pictures_of_a_batch_must_become_one_size() -> None:
     session = LearningModelSession(LearningModel.load(unary(shape=("n", 3, "h", "w"))))
     pictures = [ImageFeatureValue.from_pil(picture(*size)) for size in ((40, 20), (80, 40))]
-    scaled = ImageContract(RGB8, scaling=ImageScaling(shortest_side=10))
+    scaled = ImageContract(RGB8, scaling=ShortestSide(10))
     binding = LearningModelBinding(session)
     binding.bind("x", pictures, {"ImageContract": scaled})
     assert session.evaluate(binding).outputs["y"].to_numpy().shape == (2, 3, 10, 20)
@@ -305,41 +310,44 @@ def test_a_run_that_fails_on_a_free_size_says_how_to_state_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "words"),
+    ("rule", "arguments", "words"),
     [
-        ({"height": 3}, "half of one"),
-        ({"height": 3, "width": 4, "shortest_side": 5}, "More than one size is stated"),
-        ({"shortest_side": 5, "crop_ratio": 0.5}, "More than one size is stated"),
-        ({"shortest_side": 0}, "The shortest_side of a scaling is 0"),
-        ({"longest_side": 2.5}, "The longest_side of a scaling is 2.5"),
-        ({"crop_ratio": 1.5}, "The crop_ratio of a scaling is 1.5"),
-        ({"crop_ratio": "x"}, "The crop_ratio of a scaling is 'x'"),
-        ({"crops_first": True}, "crops_first needs a crop_ratio"),
-        ({"changes_least": True}, "changes_least needs"),
-        ({"enlarges": False}, "enlarges needs a side"),
-        ({"height": 3, "width": 4, "shrinks": False}, "shrinks needs a side"),
-        ({"shortest_side": 3, "enlarges": False, "shrinks": False}, "cannot enlarge or shrink"),
-        ({"shortest_side": 3, "enlarges": 0}, "The enlarges of a scaling is 0"),
-        ({"rounding": 9}, "The rounding of a scaling"),
-        ({"anchor": 9}, "The anchor of a scaling"),
-        ({"multiple": 0}, "The multiple of a scaling is 0"),
+        (Stretch, {"size": 3}, "The size of Stretch is 3"),
+        (Fit, {"size": (3, 0)}, r"The size of Fit is \(3, 0\)"),
+        (ShortestSide, {"pixels": 0}, "The pixels of ShortestSide is 0"),
+        (ShortestSide, {"pixels": None}, "The pixels of ShortestSide is None"),
+        (LongestSide, {"pixels": 2.5}, "The pixels of LongestSide is 2.5"),
+        (CropRatio, {"ratio": 1.5}, "The ratio of CropRatio is 1.5"),
+        (CropSquare, {"ratio": "x"}, "The ratio of CropSquare is 'x'"),
+        (Fit, {"enlarges": 0}, "The enlarges of Fit is 0"),
+        (Keep, {"rounding": 9}, "The rounding of Keep"),
+        (Keep, {"multiple": 32}, "Expected a Multiple, got int"),
+        (Ends, {"anchor": 9}, "The anchor of Ends"),
+        (Multiple, {"of": 0}, "The of of Multiple is 0"),
     ],
 )
-def test_scalings_that_mean_nothing(fields: dict[str, Any], words: str) -> None:
+def test_scalings_that_mean_nothing(rule: type[Scaling], arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidArgumentError, match=words):
-        ImageScaling(**fields)
+        rule(**arguments)
 
 
-@pytest.mark.parametrize("text", ["side=3", "shortest_side=x", "rounding=sideways", "crops_first=1", "="])
+@pytest.mark.parametrize(
+    "text", ["side=3", "shortest_side", "shortest_side=x", "keep,rounding=sideways", "stretch=3", "fit,limit=3", "="]
+)
 def test_metadata_that_mean_nothing(text: str) -> None:
     with pytest.raises(InvalidArgumentError, match=r"Image\.Scaling is"):
         ImageContract.from_metadata({"Image.Scaling": text})
 
 
+def test_a_picture_that_may_not_change_keeps_its_size() -> None:
+    for scaling in (Fit((9, 9), enlarges=False, shrinks=False), ShortestSide(9, enlarges=False, shrinks=False)):
+        assert [scaling.compute_size(*size) for size in ((4, 5), (40, 50))] == [(5, 4), (50, 40)]
+
+
 def test_a_long_thin_picture_is_not_scaled_to_gigabytes() -> None:
     thin = Image.new("RGB", (40_000, 1))
     with pytest.raises(InvalidBindingError, match="would be scaled to 40960000x1024 pixels"):
-        bound(thin, ImageContract(RGB8, size=(8, 8), scaling=ImageScaling(shortest_side=1024)))
+        bound(thin, ImageContract(RGB8, size=(8, 8), scaling=ShortestSide(1024)))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -347,10 +355,10 @@ def test_a_picture_fits_into_a_box(size: tuple[int, int]) -> None:
     width, height = size
     scale = min(60 / height, 90 / width)
     for rounding, expected in ((ImageRounding.DOWN, math.floor), (ImageRounding.HALF_EVEN, round)):
-        scaling = ImageScaling(60, 90, keeps_aspect=True, rounding=rounding)
+        scaling = Fit((60, 90), rounding=rounding)
         fitted = max(1, expected(height * scale)), max(1, expected(width * scale))
-        assert compute_scaled_size(scaling, width, height) == fitted
-        assert ImageScaling.from_text(scaling.to_text()) == scaling
+        assert scaling.compute_size(width, height) == fitted
+        assert ImageContract.from_metadata(ImageContract(scaling=scaling).to_metadata()).scaling == scaling
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -359,22 +367,10 @@ def test_torchvision_limits_the_rounded_side(size: tuple[int, int]) -> None:
     new_short, new_long = 71, int(71 * long / short)
     if new_long > 100:
         new_short, new_long = int(100 * new_short / new_long), 100
-    scaling = ImageScaling(shortest_side=71, longest_side=100, limits_rounded=True)
-    assert compute_scaled_size(scaling, short, long) == (new_long, new_short)
-    assert compute_scaled_size(scaling, long, short) == (new_short, new_long)
-    assert ImageScaling.from_text(scaling.to_text()) == scaling
-
-
-def test_a_rule_needs_its_sides() -> None:
-    for fields in (
-        {"keeps_aspect": True},
-        {"keeps_aspect": True, "shortest_side": 9},
-        {"limits_rounded": True, "shortest_side": 9},
-        {"changes_least": True, "longest_side": 9},
-        {"changes_least": True, "limits_rounded": True, "shortest_side": 9, "longest_side": 19},
-    ):
-        with pytest.raises(InvalidArgumentError, match=r"needs|excludes"):
-            ImageScaling(**fields)  # type: ignore[arg-type]
+    scaling = ShortestSide(71, limit=100, limits_rounded=True)
+    assert scaling.compute_size(short, long) == (new_long, new_short)
+    assert scaling.compute_size(long, short) == (new_short, new_long)
+    assert ImageContract.from_metadata(ImageContract(scaling=scaling).to_metadata()).scaling == scaling
 
 
 @settings(max_examples=2000)
@@ -393,7 +389,7 @@ def test_the_centre_crop_is_windows_mls(width: int, height: int, model_width: in
 def test_the_letterbox_keeps_the_shape_and_lies_in_the_middle(
     width: int, height: int, model_width: int, model_height: int
 ) -> None:
-    x, y, inner_width, inner_height = compute_letterbox(width, height, model_width, model_height)
+    x, y, inner_width, inner_height = compute_placement(width, height, (model_height, model_width), Fit()).target
     assert inner_width == model_width or inner_height == model_height
     assert 0 <= model_width - inner_width - 2 * x <= 1
     assert 0 <= model_height - inner_height - 2 * y <= 1
@@ -402,16 +398,19 @@ def test_the_letterbox_keeps_the_shape_and_lies_in_the_middle(
     assert abs(inner_height - max(1, height * scale)) <= 0.5
 
 
+WHOLE = [CropToAspect(), Stretch(), Fit()]
+
+
 @settings(max_examples=500, deadline=None)
-@given(*[st.integers(1, 500)] * 4, st.sampled_from(list(ImageCropMode)), st.data())
+@given(*[st.integers(1, 500)] * 4, st.sampled_from(WHOLE), st.data())
 def test_a_placement_lies_inside(
-    width: int, height: int, model_width: int, model_height: int, mode: ImageCropMode, data: st.DataObject
+    width: int, height: int, model_width: int, model_height: int, scaling: Scaling, data: st.DataObject
 ) -> None:
     bounds = None
     if data.draw(st.booleans()):
         x, y = data.draw(st.integers(0, width - 1)), data.draw(st.integers(0, height - 1))
         bounds = BitmapBounds(x, y, data.draw(st.integers(1, width - x)), data.draw(st.integers(1, height - y)))
-    placement = compute_placement(width, height, model_width, model_height, mode, bounds)
+    placement = compute_placement(width, height, (model_height, model_width), scaling, bounds)
     part, target = placement.part, placement.target
     assert (placement.picture, placement.tensor) == ((height, width), (model_height, model_width))
     assert 0 <= part.x < part.x + part.width <= width
@@ -420,7 +419,7 @@ def test_a_placement_lies_inside(
     assert 0 <= target.y < target.y + target.height <= model_height
     if bounds is not None:
         assert part == bounds
-    if mode is not ImageCropMode.LETTERBOX:
+    if scaling != Fit():
         assert target == (0, 0, model_width, model_height)
     assert placement.has_padding is (target != (0, 0, model_width, model_height))
     is_whole = part == (0, 0, width, height) and (width, height) == (model_width, model_height)
@@ -428,14 +427,14 @@ def test_a_placement_lies_inside(
 
 
 def test_what_a_placement_says() -> None:
-    center = compute_placement(1920, 1080, 540, 540, ImageCropMode.CENTER, None)
+    center = compute_placement(1920, 1080, (540, 540), CropToAspect())
     whole = (0, 0, 540, 540)
     assert center == ((420, 0, 1080, 1080), (540, 540), whole, whole, (1080, 1920), (540, 540))
     assert (center.shrink, center.is_identity, center.has_padding) == ((2, 2), False, False)
-    boxed = compute_placement(40, 20, 20, 20, ImageCropMode.LETTERBOX, None)
+    boxed = compute_placement(40, 20, (20, 20), Fit())
     assert boxed == ((0, 0, 40, 20), (10, 20), (0, 0, 20, 10), (0, 5, 20, 10), (20, 40), (20, 20))
     assert (boxed.shrink, boxed.is_identity, boxed.has_padding) == ((2, 2), False, True)
-    for mode in ImageCropMode:
-        assert compute_placement(8, 6, 8, 6, mode, None).is_identity
-        moved = compute_placement(8, 6, 4, 3, mode, BitmapBounds(2, 1, 4, 3))
+    for scaling in WHOLE:
+        assert compute_placement(8, 6, (6, 8), scaling).is_identity
+        moved = compute_placement(8, 6, (3, 4), scaling, BitmapBounds(2, 1, 4, 3))
         assert (moved.part, moved.is_identity, moved.has_padding) == ((2, 1, 4, 3), False, False)

@@ -26,7 +26,6 @@ from winml_py import (
     CustomOperator,
     ImageContract,
     ImageFeatureValue,
-    ImageScaling,
     LearningModel,
     LearningModelBinding,
     LearningModelDevice,
@@ -45,6 +44,7 @@ from winml_py import (
 )
 from winml_py.errors import IllegalCallError, ModelDisposedError, PictureNotFoundError
 from winml_py.experimental import LearningModelExperimental
+from winml_py.scaling import ShortestSide
 from winml_py.testing import FakeDevice
 from winml_py.winrt.windows.ai import machinelearning
 
@@ -201,7 +201,7 @@ def test_options_come_back_as_they_were_and_apart() -> None:
 def test_contracts_are_equal_to_what_was_sent() -> None:
     for contract in (ImageContract(), ImageContract.imagenet(), ImageContract.yolo(), ImageContract.clip()):
         assert there_and_back(contract) == contract
-    scaling = ImageScaling(shortest_side=256)
+    scaling = ShortestSide(256)
     assert there_and_back(scaling) == scaling
 
 

@@ -26,7 +26,6 @@ from winml_py import (
     BitmapPixelFormat,
     DeviceLostError,
     ImageContract,
-    ImageCropMode,
     ImageFeatureValue,
     ImageGray,
     ImageKernel,
@@ -52,6 +51,7 @@ from winml_py.core.base.collections import Vector
 from winml_py.core.base.winrt_object import private_state
 from winml_py.core.runtime.ort.errors import translate
 from winml_py.errors import IllegalCallError
+from winml_py.scaling import Fit, Scaling, Stretch
 
 SMALL = sorted(path.stem for path in MODELS.glob("*.onnx"))
 
@@ -156,9 +156,9 @@ CONTRACTS = [
     ImageContract.yolo(),
     ImageContract(BitmapPixelFormat.GRAY8, LearningModelPixelRange.ZERO_TO_ONE),
     ImageContract(BitmapPixelFormat.GRAY8, gray=ImageGray.LUMA),
-    ImageContract(BitmapPixelFormat.RGB8, layout=TensorLayout.NHWC, crop_mode=ImageCropMode.STRETCH),
-    ImageContract(BitmapPixelFormat.GRAY8, crop_mode=ImageCropMode.LETTERBOX, pad=(10, 200, 30)),
-    ImageContract(BitmapPixelFormat.BGR8, crop_mode=ImageCropMode.LETTERBOX, pad=(10, 200, 30)),
+    ImageContract(BitmapPixelFormat.RGB8, layout=TensorLayout.NHWC, scaling=Stretch()),
+    ImageContract(BitmapPixelFormat.GRAY8, scaling=Fit(), pad=(10, 200, 30)),
+    ImageContract(BitmapPixelFormat.BGR8, scaling=Fit(), pad=(10, 200, 30)),
     ImageContract(kernel=ImageKernel.AREA),
 ]
 
@@ -577,12 +577,12 @@ def test_scalars_and_declared_shapes_that_are_wrong(gpu: LearningModelDevice) ->
 
 @pytest.mark.webgpu
 @pytest.mark.parametrize("size", [(40, 40), (40, 41), (90, 20), (21, 115), (160, 120), (33, 90), (124, 150)])
-@pytest.mark.parametrize("crop_mode", [ImageCropMode.STRETCH, ImageCropMode.LETTERBOX])
+@pytest.mark.parametrize("scaling", [Stretch(), Fit()])
 def test_black_and_white_is_scaled_as_on_the_cpu(
-    gpu: LearningModelDevice, size: tuple[int, int], crop_mode: ImageCropMode
+    gpu: LearningModelDevice, size: tuple[int, int], scaling: Scaling
 ) -> None:
     pixels = np.random.default_rng(0).choice(np.array([0, 255], np.uint8), (*size[::-1], 3))
-    contract = ImageContract(BitmapPixelFormat.RGB8, crop_mode=crop_mode)
+    contract = ImageContract(BitmapPixelFormat.RGB8, scaling=scaling)
     value = ImageFeatureValue.from_array(pixels, BitmapPixelFormat.RGB8)
     for target in ((16, 100), (100, 16), (41, 40), (16, 16)):
         _, expected = tensor_of(None, contract, value, target)

@@ -18,13 +18,23 @@ from winml_py import (
     BitmapPixelFormat,
     ImageAnchor,
     ImageContract,
-    ImageCropMode,
     ImageFeatureValue,
     ImageKernel,
     ImageRounding,
-    ImageScaling,
     LearningModelBinding,
     LearningModelSession,
+)
+from winml_py.scaling import (
+    CropRatio,
+    CropSquare,
+    CropToAspect,
+    Ends,
+    Fit,
+    Keep,
+    LongestSide,
+    Scaling,
+    ShortestSide,
+    Stretch,
 )
 
 pytestmark = pytest.mark.usefixtures("pillow_scales")  # to the last level
@@ -58,7 +68,7 @@ def tensor_of(
 
 
 def stretched(session: LearningModelSession, pixels: Array, width: int, height: int, kernel: ImageKernel) -> Array:
-    contract = ImageContract(RGB8, kernel=kernel, crop_mode=ImageCropMode.STRETCH)
+    contract = ImageContract(RGB8, kernel=kernel, scaling=Stretch())
     return tensor_of(session, pixels, width, height, contract)
 
 
@@ -116,12 +126,12 @@ def test_the_cpu_scales_as_pillow_does(cpu: LearningModelSession, kernel: ImageK
             np.testing.assert_array_equal(came[0] if pixels.ndim == 2 else came.transpose(1, 2, 0), filtered)
 
 
-@pytest.mark.parametrize("mode", ImageCropMode)
+@pytest.mark.parametrize("scaling", [CropToAspect(), Stretch(), Fit()])
 def test_crops_and_padding_are_placed_as_on_the_cpu(
-    cpu: LearningModelSession, card: LearningModelSession, mode: ImageCropMode
+    cpu: LearningModelSession, card: LearningModelSession, scaling: Scaling
 ) -> None:
     rng = np.random.default_rng(9)
-    contract = ImageContract(RGB8, crop_mode=mode, pad=(10, 200, 30))
+    contract = ImageContract(RGB8, scaling=scaling, pad=(10, 200, 30))
     for _ in range(60):
         width, height = np.exp(rng.uniform(2, 5.5, 2)).astype(int).tolist()
         pixels = noise(rng, width, height)
@@ -134,16 +144,16 @@ def test_crops_and_padding_are_placed_as_on_the_cpu(
 @pytest.mark.parametrize(
     "scaling",
     [
-        ImageScaling(crop_ratio=0.8, crop_rounding=ImageRounding.HALF_EVEN),
-        ImageScaling(crop_ratio=0.8, crops_first=True),
-        ImageScaling(shortest_side=29),
-        ImageScaling(longest_side=28, anchor=ImageAnchor.TOP_LEFT),
-        ImageScaling(height=20, width=40),
-        ImageScaling(),
+        CropRatio(0.8, ends=Ends(crop_rounding=ImageRounding.HALF_EVEN)),
+        CropSquare(0.8),
+        ShortestSide(29),
+        LongestSide(28, ends=Ends(anchor=ImageAnchor.TOP_LEFT)),
+        Stretch((20, 40)),
+        Keep(),
     ],
 )
 def test_recipes_are_those_of_the_cpu(
-    cpu: LearningModelSession, card: LearningModelSession, scaling: ImageScaling, kernel: ImageKernel
+    cpu: LearningModelSession, card: LearningModelSession, scaling: Scaling, kernel: ImageKernel
 ) -> None:
     rng = np.random.default_rng(4)
     contract = ImageContract(RGB8, kernel=kernel, scaling=scaling, pad=(10, 200, 30))

@@ -281,7 +281,6 @@ IMMUTABLE = {
     "FeatureDescriptor",
     "ImageContract",
     "ImageFeatureDescriptor",
-    "ImageScaling",
     "Isolation",
     "MapFeatureDescriptor",
     "OperatorOutput",

@@ -16,11 +16,9 @@ from winml_py import (
     BitmapAlphaMode,
     BitmapPixelFormat,
     ImageContract,
-    ImageCropMode,
     ImageFeatureValue,
     ImageKernel,
     ImageRounding,
-    ImageScaling,
     InvalidArgumentError,
     InvalidBindingError,
     LearningModel,
@@ -32,6 +30,7 @@ from winml_py import (
     TensorString,
     VideoFrame,
 )
+from winml_py.scaling import CropRatio, Ends, Fit
 
 # Results
 
@@ -140,9 +139,9 @@ def test_the_contracts_of_families_of_models() -> None:
     rgb, unit = BitmapPixelFormat.RGB8, LearningModelPixelRange.ZERO_TO_ONE
     clip = ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711))
     linear = ImageKernel.ANTIALIASED_LINEAR
-    crop = ImageScaling(crop_ratio=0.875, crop_rounding=ImageRounding.HALF_EVEN)
+    crop = CropRatio(0.875, ends=Ends(crop_rounding=ImageRounding.HALF_EVEN))
     imagenet = ImageContract(rgb, unit, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225), kernel=linear, scaling=crop)
-    letterbox = ImageContract(rgb, unit, crop_mode=ImageCropMode.LETTERBOX, kernel=ImageKernel.LINEAR, pad=(114,) * 3)
+    letterbox = ImageContract(rgb, unit, scaling=Fit(), kernel=ImageKernel.LINEAR, pad=(114,) * 3)
     assert ImageContract.clip() == ImageContract(rgb, unit, *clip)
     assert ImageContract.imagenet() == imagenet
     assert ImageContract.yolo() == letterbox

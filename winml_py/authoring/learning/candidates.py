@@ -13,7 +13,7 @@ from ...core.imaging.bitmap import SoftwareBitmap
 from ...core.imaging.contract import ImageContract
 from ...core.imaging.geometry import Placement
 from ...core.imaging.tensorize import tensorize
-from ...enums import BitmapPixelFormat, ImageCropMode, ImageKernel, TensorKind, TensorLayout
+from ...enums import BitmapPixelFormat, ImageKernel, TensorKind, TensorLayout
 from ...errors import WinMLError
 from ..picture_function import PictureFunction, PictureTensor
 from .placement_rules import Rule
@@ -110,8 +110,7 @@ def _select_texture_sizes(rule: Rule) -> Sequence[Size]:
 
 
 def _make_candidate(contract: ImageContract, rule: Rule, kernel: ImageKernel) -> ContractCandidate:
-    mode = ImageCropMode.CENTER if rule.scaling else rule.mode
-    return ContractCandidate(replace(contract, kernel=kernel, crop_mode=mode, scaling=rule.scaling), rule)
+    return ContractCandidate(replace(contract, kernel=kernel, scaling=rule.scaling), rule)
 
 
 def _tell_apart(

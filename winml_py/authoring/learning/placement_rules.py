@@ -6,12 +6,25 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 from ...core.base.arrays import Size
 from ...core.imaging.geometry import Placement, compute_placement
-from ...core.imaging.scaling import ImageScaling
-from ...enums import ImageAnchor, ImageCropMode, ImageRounding
+from ...core.imaging.scaling import (
+    CropSquare,
+    CropToAspect,
+    Ends,
+    Fit,
+    Keep,
+    LeastChange,
+    LongestSide,
+    Multiple,
+    Scaling,
+    ShortestSide,
+    Sides,
+    Stretch,
+)
+from ...enums import ImageAnchor, ImageRounding
 from ...errors import WinMLError
 from .measure_function import Area
 
@@ -24,31 +37,24 @@ class Rule(NamedTuple):
     """The part of a contract that decides where a picture goes.
 
     Attributes:
-        mode: the crop mode.
-        scaling: the scaling, instead of the mode.
+        scaling: the rule for the scaled size.
         tensor: height and width of the tensor; None for a side that depends on the picture.
     """
 
-    mode: ImageCropMode
-    scaling: ImageScaling | None
-    tensor: tuple[int | None, int | None]
+    scaling: Scaling
+    tensor: Sides
 
     @property
     def sides(self) -> set[int]:
         """The sides that it names: larger pictures may be treated differently."""
-        sides = [*self.tensor]
-        if self.scaling is not None:
-            scaling = self.scaling
-            sides += [scaling.shortest_side, scaling.longest_side, scaling.height, scaling.width]
-        return {side for side in sides if side is not None}
+        return {side for side in (*self.tensor, *self.scaling.sides) if side is not None}
 
     def place(self, picture: Size) -> Placement:
         """Where a picture of that height and width goes."""
-        height, width = self.tensor
-        return compute_placement(picture[1], picture[0], width, height, self.mode, None, self.scaling)
+        return compute_placement(picture[1], picture[0], self.tensor, self.scaling)
 
 
-def find_tensor_sides(areas: Sequence[Area]) -> tuple[int | None, int | None]:
+def find_tensor_sides(areas: Sequence[Area]) -> Sides:
     """Height and width of the tensor; None for a side that differs from picture to picture."""
     heights, widths = {area.tensor[0] for area in areas}, {area.tensor[1] for area in areas}
     return heights.pop() if len(heights) == 1 else None, widths.pop() if len(widths) == 1 else None
@@ -64,11 +70,16 @@ def find_rules(areas: Sequence[Area]) -> list[Rule]:
     longest_short_side = max(min(area.picture) for area in areas)
     longest_side = max(max(area.picture) for area in areas)
 
-    def has_visible_limits(scaling: ImageScaling) -> bool:
+    def has_visible_limits(scaling: Scaling) -> bool:
         """Whether the limits of a scaling are below the sides of the largest pictures, which show them."""
-        return (scaling.shortest_side or 0) < longest_short_side and (scaling.longest_side or 0) < longest_side
+        match scaling:
+            case ShortestSide(pixels=short, limit=long) | LeastChange(shortest_side=short, longest_side=long):
+                return short < longest_short_side and (long or 0) < longest_side
+            case LongestSide(pixels=long):
+                return long < longest_side
+        return True
 
-    visible = [rule for rule in rules if rule.scaling is None or has_visible_limits(rule.scaling)]
+    visible = [rule for rule in rules if has_visible_limits(rule.scaling)]
     return [rule for rule in visible if all(_is_consistent(rule, area) for area in areas)]
 
 
@@ -97,14 +108,14 @@ def _is_consistent(rule: Rule, area: Area) -> bool:
     return True
 
 
-def _propose_rules(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> Iterator[Rule]:
+def _propose_rules(areas: Sequence[Area], tensor: Sides) -> Iterator[Rule]:
     """Rules whose numbers match the areas, plainest first."""
-    yield Rule(ImageCropMode.STRETCH, None, tensor)
+    yield Rule(Stretch(), tensor)
     if None not in tensor:
-        yield Rule(ImageCropMode.CENTER, None, tensor)
-        yield Rule(ImageCropMode.LETTERBOX, None, tensor)
+        yield Rule(CropToAspect(), tensor)
+        yield Rule(Fit(), tensor)
     for scaling in _propose_scalings(areas, tensor):
-        yield Rule(ImageCropMode.CENTER, scaling, tensor)
+        yield Rule(scaling, tensor)
 
 
 class _ScaledSides(NamedTuple):
@@ -124,6 +135,14 @@ class _ScaledSides(NamedTuple):
         return list(map(max, self.heights, self.widths))
 
 
+class _Options(TypedDict):
+    """The fields that most rules have."""
+
+    rounding: ImageRounding
+    multiple: Multiple
+    ends: Ends
+
+
 def _has_scale(area: Area) -> bool:
     """Whether enough of the picture is visible to tell its scale."""
     return not any(map(math.isnan, area.scaled))
@@ -141,35 +160,32 @@ def _is_cropped(area: Area, axis: int) -> bool:
     return area.scaled[axis] - visible > 1.5 + 0.01 * visible
 
 
-def _propose_scalings(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> Iterator[ImageScaling]:
+def _propose_scalings(areas: Sequence[Area], tensor: Sides) -> Iterator[Scaling]:
     """Scalings whose numbers match the areas, plainest first."""
     scaled = [area for area in areas if _has_scale(area)]
     sides = _ScaledSides(
         [_find_scaled_side(area, 0) for area in scaled], [_find_scaled_side(area, 1) for area in scaled]
     )
     for ends in _propose_crops_and_pads(areas, tensor):
-        yield ImageScaling(**ends)
-        for height, width in product(_find_sides(sides.heights), _find_sides(sides.widths)):
-            yield ImageScaling(height=height, width=width, **ends)
-        for multiple in _find_multiples(sides):
-            multiple_roundings = ROUNDINGS if multiple > 1 else ROUNDINGS[:1]
-            multiples = [
-                ends | {"multiple": multiple, "multiple_rounding": rounding} for rounding in multiple_roundings
-            ]
-            if multiple > 1:
-                yield from (ImageScaling(**options) for options in multiples)
-            for rounding, options in product(ROUNDINGS, multiples):
-                rounded = options | {"rounding": rounding}
+        yield Keep(ends=ends)
+        for size in product(_find_sides(sides.heights), _find_sides(sides.widths)):
+            yield Stretch(size, ends)
+        for number in _find_multiples(sides):
+            multiples = [Multiple(number, rounding) for rounding in (ROUNDINGS if number > 1 else ROUNDINGS[:1])]
+            if number > 1:
+                yield from (Keep(multiple=multiple, ends=ends) for multiple in multiples)
+            for rounding, multiple in product(ROUNDINGS, multiples):
+                options: _Options = {"rounding": rounding, "multiple": multiple, "ends": ends}
                 if None in tensor and any(tensor):
-                    yield from _propose_by_tensor(sides, rounded)
-                yield from _propose_by_one_side(sides, rounded)
-                yield from _propose_by_two_sides(sides, rounded)
-                yield from _propose_boxes(sides, rounded)
+                    yield from _propose_by_tensor(sides, options)
+                yield from _propose_by_one_side(sides, options)
+                yield from _propose_by_two_sides(sides, options)
+                yield from _propose_boxes(sides, options)
     if None not in tensor:
         yield from _propose_cropped_squares(sides, min(side for side in tensor if side is not None))
 
 
-def _propose_crops_and_pads(areas: Sequence[Area], tensor: tuple[int | None, int | None]) -> Iterator[dict[str, Any]]:
+def _propose_crops_and_pads(areas: Sequence[Area], tensor: Sides) -> Iterator[Ends]:
     """How scaled pictures are cropped or padded to the tensor."""
     padded = [area for area in areas if (area.target.height, area.target.width) != area.tensor]
     stride = 1
@@ -180,7 +196,7 @@ def _propose_crops_and_pads(areas: Sequence[Area], tensor: tuple[int | None, int
     anchor = ImageAnchor.TOP_LEFT if is_in_corner else ImageAnchor.CENTER
     is_cropped = any(_is_cropped(area, axis) for area in areas if _has_scale(area) for axis in (0, 1))
     for crop_rounding in (ImageRounding.DOWN, ImageRounding.HALF_EVEN)[: 2 if is_cropped else 1]:
-        yield {"crop_rounding": crop_rounding, "anchor": anchor, "pad_multiple": stride}
+        yield Ends(crop_rounding, anchor, stride)
 
 
 def _find_multiples(sides: _ScaledSides) -> list[int]:
@@ -190,62 +206,63 @@ def _find_multiples(sides: _ScaledSides) -> list[int]:
     return sorted({1, *common[-1:]}, reverse=True)
 
 
-def _propose_by_tensor(sides: _ScaledSides, options: dict[str, Any]) -> Iterator[ImageScaling]:
+def _propose_by_tensor(sides: _ScaledSides, options: _Options) -> Iterator[Scaling]:
     """One side is the tensor's, and the other follows, with or without a limit."""
-    yield ImageScaling(**options)
-    yield from (ImageScaling(longest_side=limit, **options) for limit in _find_sides(sides.longer, largest=True))
+    yield Keep(**options)
+    yield from (LongestSide(limit, **options) for limit in _find_sides(sides.longer, largest=True))
 
 
-def _propose_by_one_side(sides: _ScaledSides, options: dict[str, Any]) -> Iterator[ImageScaling]:
+def _propose_by_one_side(sides: _ScaledSides, options: _Options) -> Iterator[Scaling]:
     """The shorter or the longer side is stated."""
     for side in _add_typical_sides(_find_sides(sides.shorter), options):
-        yield ImageScaling(shortest_side=side, **options)
+        yield ShortestSide(side, **options)
     for side in _add_typical_sides(_find_sides(sides.longer), options):
-        yield ImageScaling(longest_side=side, **options)
+        yield LongestSide(side, **options)
     # Sides that only limit: the largest of all pictures, or the smallest.
     for side in _add_typical_sides(_find_sides(sides.longer, largest=True), options):
-        yield ImageScaling(longest_side=side, enlarges=False, **options)
+        yield LongestSide(side, enlarges=False, **options)
     for side in _add_typical_sides(_find_sides(sides.shorter, largest=True), options):
-        yield ImageScaling(shortest_side=side, enlarges=False, **options)
+        yield ShortestSide(side, enlarges=False, **options)
     for side in _find_sides(sides.shorter, least=True):
-        yield ImageScaling(shortest_side=side, shrinks=False, **options)
+        yield ShortestSide(side, shrinks=False, **options)
 
 
-def _propose_by_two_sides(sides: _ScaledSides, options: dict[str, Any]) -> Iterator[ImageScaling]:
+def _propose_by_two_sides(sides: _ScaledSides, options: _Options) -> Iterator[Scaling]:
     """The shorter and the longer side are stated, and one of them decides."""
+    multiple, ends = options["multiple"], options["ends"]
     for shortest, longest in product(_find_sides(sides.shorter, largest=True), _find_sides(sides.longer, largest=True)):
         if longest > shortest:
-            yield ImageScaling(shortest_side=shortest, longest_side=longest, **options)
-            for rule in ("limits_rounded", "changes_least"):
-                yield ImageScaling(shortest_side=shortest, longest_side=longest, **options | {rule: True})
+            yield ShortestSide(shortest, longest, **options)
+            yield ShortestSide(shortest, longest, limits_rounded=True, **options)
+            yield LeastChange(shortest, longest, multiple=multiple, ends=ends)
     # A side of most pictures, as the shorter or as the longer one (Depth Anything).
     for side, _ in Counter(map(round, (*sides.shorter, *sides.longer))).most_common(2):
-        yield ImageScaling(shortest_side=side, longest_side=side, changes_least=True, **options)
+        yield LeastChange(side, side, multiple=multiple, ends=ends)
 
 
-def _propose_boxes(sides: _ScaledSides, options: dict[str, Any]) -> Iterator[ImageScaling]:
+def _propose_boxes(sides: _ScaledSides, options: _Options) -> Iterator[Scaling]:
     """Pictures keep their aspect ratio in a square or another box.
 
-    keeps_aspect multiplies in floating point, like `int(side * scale)`: if the product is just below a whole number,
-    longest_side, which is exact, gives a pixel more.
+    `Fit` multiplies in floating point, like `int(side * scale)`: if the product is just below a whole number,
+    `LongestSide`, which is exact, gives a pixel more.
     """
     squares = [(side, side) for side in _find_sides(sides.longer, largest=True)]
     boxes = [*product(_find_sides(sides.heights, largest=True), _find_sides(sides.widths, largest=True))]
-    for height, width in dict.fromkeys([*squares, *boxes]):
-        yield ImageScaling(height=height, width=width, keeps_aspect=True, **options)
-        yield ImageScaling(height=height, width=width, keeps_aspect=True, enlarges=False, **options)
+    for size in dict.fromkeys([*squares, *boxes]):
+        yield Fit(size, **options)
+        yield Fit(size, enlarges=False, **options)
 
 
-def _propose_cropped_squares(sides: _ScaledSides, side: int) -> Iterator[ImageScaling]:
+def _propose_cropped_squares(sides: _ScaledSides, side: int) -> Iterator[Scaling]:
     """A square is cropped first, whose side is a share of the picture's shorter one."""
     for ratio in sorted({round(side / shorter, 3) for shorter in sides.shorter if shorter >= side}, reverse=True):
         if 0 < ratio <= 1:
-            yield ImageScaling(crop_ratio=ratio, crops_first=True)
+            yield CropSquare(ratio)
 
 
-def _add_typical_sides(sides: Sequence[int], options: dict[str, Any]) -> list[int]:
+def _add_typical_sides(sides: Sequence[int], options: _Options) -> list[int]:
     """The sides, and typical sides that become the same multiples."""
-    multiple = options["multiple"]
+    multiple = options["multiple"].of
     nearby = [number for side in sides for number in range(max(1, side - multiple + 1), side + multiple)]
     typical = [number for number in nearby if number % 8 == 0 or number % 10 == 0]
     return list(dict.fromkeys([*sides, *typical]))

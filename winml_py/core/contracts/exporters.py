@@ -12,11 +12,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from ...enums import BitmapPixelFormat, ImageCropMode, ImageKernel, ImageRounding, LearningModelPixelRange
+from ...enums import BitmapPixelFormat, ImageKernel, ImageRounding, LearningModelPixelRange
 from ..base.arguments import is_text
 from ..base.messages import logger
 from ..imaging.contract import ImageContract
-from ..imaging.scaling import ImageScaling
+from ..imaging.scaling import CropRatio, Ends, Stretch
 
 # Ultralytics: `task`, `imgsz`, `channels`, `names`, `stride`, `kpt_shape`. The values are Python literals.
 
@@ -86,7 +86,7 @@ def _read_ultralytics_contract(metadata: Mapping[str, str]) -> ImageContract | N
     # The newer exporter names the head; the older one the model: `Ultralytics rtdetr-l model`.
     description = metadata.get("description", "").lower().replace("-", "")
     is_rtdetr = metadata.get("head") == "RTDETRDecoder" or "ultralytics rtdetr" in description
-    return replace(contract, crop_mode=ImageCropMode.STRETCH) if is_rtdetr else contract
+    return replace(contract, scaling=Stretch()) if is_rtdetr else contract
 
 
 def _make_classifier_contract(size: tuple[int, int]) -> ImageContract:
@@ -98,8 +98,8 @@ def _make_classifier_contract(size: tuple[int, int]) -> ImageContract:
         size=size,
     )
     if size[0] != size[1]:
-        return replace(contract, crop_mode=ImageCropMode.STRETCH)
-    return replace(contract, scaling=ImageScaling(crop_ratio=1.0, crop_rounding=ImageRounding.HALF_EVEN))
+        return replace(contract, scaling=Stretch())
+    return replace(contract, scaling=CropRatio(1.0, ends=Ends(crop_rounding=ImageRounding.HALF_EVEN)))
 
 
 def _read_ultralytics_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 from ...enums import ImageAnchor, ImageRounding
 from ...errors import WinMLError
 from ..base.arrays import Size
-from ..imaging.geometry import pad_side
-from ..imaging.scaling import ImageScaling
+from ..imaging.scaling import CropSquare, Ends, Fit, Keep, LeastChange, Multiple, Scaling, ShortestSide, Stretch
 from .config import make_config_error
 
 Geometry = dict[str, Any]
 """The fields of a contract that determine where a picture goes: size and scaling."""
+
+_CORNER = Ends(anchor=ImageAnchor.TOP_LEFT)
 
 
 class ProcessorSettings(NamedTuple):
@@ -97,12 +98,10 @@ class ProcessorSettings(NamedTuple):
 
 
 def _stretch_to(size: Size) -> Geometry:
-    return {"scaling": ImageScaling(*size), "size": size}
+    return {"scaling": Stretch(size), "size": size}
 
 
-def _scale_and_crop(
-    settings: ProcessorSettings, scaling: ImageScaling, least: Size, is_exact: bool = False
-) -> Geometry:
+def _scale_and_crop(settings: ProcessorSettings, scaling: Scaling, least: Size, is_exact: bool = False) -> Geometry:
     """A scaling, and the crop after it. A larger crop pads with black.
 
     Args:
@@ -121,8 +120,8 @@ def _scale_and_crop(
     return {"scaling": scaling, "size": size}
 
 
-def _scale_shortest_and_crop(settings: ProcessorSettings, side: int, **fields: Any) -> Geometry:
-    return _scale_and_crop(settings, ImageScaling(shortest_side=side, **fields), (side, side))
+def _scale_shortest_and_crop(settings: ProcessorSettings, side: int) -> Geometry:
+    return _scale_and_crop(settings, ShortestSide(side), (side, side))
 
 
 def stretch(settings: ProcessorSettings) -> Geometry:
@@ -130,7 +129,7 @@ def stretch(settings: ProcessorSettings) -> Geometry:
     size = settings.read_square("size")
     if not settings.is_on("do_center_crop"):
         return _stretch_to(size)
-    return _scale_and_crop(settings, ImageScaling(*size), size, is_exact=True)
+    return _scale_and_crop(settings, Stretch(size), size, is_exact=True)
 
 
 def scale_shortest(settings: ProcessorSettings) -> Geometry:
@@ -157,7 +156,7 @@ def convnext(settings: ProcessorSettings) -> Geometry:
     if side >= 384:
         return _stretch_to((side, side))
     ratio = 224 / 256 if settings.values["crop_pct"] is None else settings.read_ratio("crop_pct")
-    return {"scaling": ImageScaling(shortest_side=int(side / ratio)), "size": (side, side)}
+    return {"scaling": ShortestSide(int(side / ratio)), "size": (side, side)}
 
 
 def poolformer(settings: ProcessorSettings) -> Geometry:
@@ -172,8 +171,8 @@ def poolformer(settings: ProcessorSettings) -> Geometry:
 def textnet(settings: ProcessorSettings) -> Geometry:
     """The shortest edge, both edges then up to a multiple, and a crop if requested."""
     side = settings.require_single_edge(settings.read_edges("size", "shortest_edge"), "shortest_edge")
-    up = ImageRounding.UP
-    return _scale_shortest_and_crop(settings, side, multiple=settings.read_pixels("size_divisor"), multiple_rounding=up)
+    multiple = Multiple(settings.read_pixels("size_divisor"), ImageRounding.UP)
+    return _scale_and_crop(settings, ShortestSide(side, multiple=multiple), (side, side))
 
 
 def perceiver(settings: ProcessorSettings) -> Geometry:
@@ -184,19 +183,18 @@ def perceiver(settings: ProcessorSettings) -> Geometry:
     crop = settings.read_square("crop_size")
     if size[0] != size[1] or crop[0] != crop[1] or crop[0] < size[0]:
         raise settings.make_error("size and crop_size are not squares, or crop_size is the smaller one")
-    return {"scaling": ImageScaling(crop_ratio=size[0] / crop[0], crops_first=True), "size": size}
+    return {"scaling": CropSquare(size[0] / crop[0]), "size": size}
 
 
 def glpn(settings: ProcessorSettings) -> Geometry:
     """Both edges down to a multiple."""
-    return {"scaling": ImageScaling(multiple=settings.read_pixels("size_divisor"))}
+    return {"scaling": Keep(multiple=Multiple(settings.read_pixels("size_divisor")))}
 
 
 def sam(settings: ProcessorSettings) -> Geometry:
     """The longest edge, then padding."""
     side = settings.require_single_edge(settings.read_edges("size", "longest_edge"), "longest_edge")
-    half = ImageRounding.HALF_UP
-    scaling = ImageScaling(side, side, keeps_aspect=True, rounding=half, anchor=ImageAnchor.TOP_LEFT)
+    scaling = Fit((side, side), ImageRounding.HALF_UP, ends=_CORNER)
     if not settings.is_on("do_pad"):
         return {"scaling": scaling}
     return {"scaling": scaling, "size": _read_padded_size(settings, (side, side))}
@@ -205,12 +203,12 @@ def sam(settings: ProcessorSettings) -> Geometry:
 def vilt(settings: ProcessorSettings) -> Geometry:
     """The shortest edge, the longest at most 1333 / 800 of it; both edges then down to a multiple."""
     side = settings.require_single_edge(settings.read_edges("size", "shortest_edge"), "shortest_edge")
-    scaling = ImageScaling(
-        shortest_side=side,
-        longest_side=int(1333 / 800 * side),
+    scaling = ShortestSide(
+        side,
+        limit=int(1333 / 800 * side),
         rounding=ImageRounding.HALF_UP,
-        multiple=settings.read_pixels("size_divisor"),
-        anchor=ImageAnchor.TOP_LEFT,
+        multiple=Multiple(settings.read_pixels("size_divisor")),
+        ends=_CORNER,
     )
     return {"scaling": scaling}
 
@@ -219,25 +217,20 @@ def detr(settings: ProcessorSettings) -> Geometry:
     """The shortest edge with the longest as its limit, a box to fit into, or two fixed edges; then padding."""
     scaling = _read_detr_scaling(settings, settings.read_edges("size", "shortest_edge"))
     if settings.values.get("pad_size") is not None and settings.is_on("do_pad"):
-        least = (1, 1) if scaling.height is None or scaling.width is None else (scaling.height, scaling.width)
-        return {"scaling": scaling, "size": _read_padded_size(settings, least)}
-    if scaling.height is not None and scaling.width is not None and not scaling.keeps_aspect:
-        return _stretch_to((scaling.height, scaling.width))
-    return {"scaling": scaling}
+        least = scaling.size if isinstance(scaling, (Fit, Stretch)) else None
+        return {"scaling": scaling, "size": _read_padded_size(settings, least or (1, 1))}
+    return _stretch_to(scaling.size) if isinstance(scaling, Stretch) and scaling.size else {"scaling": scaling}
 
 
-def _read_detr_scaling(settings: ProcessorSettings, edges: dict[str, int]) -> ImageScaling:
-    multiple = settings.values.get("multiple", 1)
+def _read_detr_scaling(settings: ProcessorSettings, edges: dict[str, int]) -> Scaling:
     if edges.keys() == {"shortest_edge"} and not isinstance(settings.values["size"], Mapping):
         edges["longest_edge"] = settings.read_pixels("max_size")
-    corner = ImageAnchor.TOP_LEFT
     if edges.keys() == {"shortest_edge", "longest_edge"}:
-        short, long = edges["shortest_edge"], edges["longest_edge"]
-        return ImageScaling(shortest_side=short, longest_side=long, multiple=multiple, anchor=corner)
+        multiple = Multiple(settings.values.get("multiple", 1))
+        return ShortestSide(edges["shortest_edge"], edges["longest_edge"], multiple=multiple, ends=_CORNER)
     if edges.keys() == {"max_height", "max_width"}:
-        return ImageScaling(edges["max_height"], edges["max_width"], keeps_aspect=True, anchor=corner)
-    height, width = settings.require_height_and_width("size", edges)
-    return ImageScaling(height, width, anchor=corner)
+        return Fit((edges["max_height"], edges["max_width"]), ImageRounding.DOWN, ends=_CORNER)
+    return Stretch(settings.require_height_and_width("size", edges), _CORNER)
 
 
 def maskformer(settings: ProcessorSettings, limits_rounded: bool = True) -> Geometry:
@@ -252,18 +245,17 @@ def maskformer(settings: ProcessorSettings, limits_rounded: bool = True) -> Geom
         if not pads:
             return _stretch_to((height, width))
         size = _read_padded_size(settings, (height, width))
-        return {"scaling": ImageScaling(height, width, anchor=ImageAnchor.TOP_LEFT), "size": size}
+        return {"scaling": Stretch((height, width), _CORNER), "size": size}
     if edges.keys() != {"shortest_edge", "longest_edge"}:
         raise settings.make_error(
             f"{settings.kind} takes a shortest_edge and a longest_edge, not {' and '.join(edges)}"
         )
-    scaling = ImageScaling(
-        shortest_side=edges["shortest_edge"],
-        longest_side=edges["longest_edge"],
-        limits_rounded=limits_rounded,
-        multiple=divisor,
-        multiple_rounding=ImageRounding.UP,
-        anchor=ImageAnchor.TOP_LEFT,
+    scaling = ShortestSide(
+        edges["shortest_edge"],
+        edges["longest_edge"],
+        limits_rounded,
+        multiple=Multiple(divisor, ImageRounding.UP),
+        ends=_CORNER,
     )
     return {"scaling": scaling, "size": _read_padded_size(settings, (1, 1))} if pads else {"scaling": scaling}
 
@@ -277,15 +269,14 @@ def dpt(settings: ProcessorSettings) -> Geometry:
     """Two fixed edges, or the one that changes least; both then the nearest multiple, then padding."""
     height, width = settings.read_square("size")
     multiple = settings.read_pixels("ensure_multiple_of")
-    pads = settings.read_pixels("size_divisor") if settings.is_on("do_pad") else 1
-    nearest: dict[str, Any] = {"multiple": multiple, "multiple_rounding": ImageRounding.HALF_EVEN, "pad_multiple": pads}
+    ends = Ends(pad_multiple=settings.read_pixels("size_divisor") if settings.is_on("do_pad") else 1)
     if settings.is_on("keep_aspect_ratio"):
         if height != width:
             raise settings.make_error("keep_aspect_ratio with a size that is not a square")
-        return {"scaling": ImageScaling(shortest_side=height, longest_side=width, changes_least=True, **nearest)}
+        nearest = Multiple(multiple, ImageRounding.HALF_EVEN)
+        return {"scaling": LeastChange(height, width, multiple=nearest, ends=ends)}
     height, width = (round(side / multiple) * multiple for side in (height, width))
-    scaling = ImageScaling(height, width, pad_multiple=pads)
-    return {"scaling": scaling, "size": (pad_side(scaling, height), pad_side(scaling, width))}
+    return {"scaling": Stretch((height, width), ends), "size": (ends.pad(height), ends.pad(width))}
 
 
 def _read_padded_size(settings: ProcessorSettings, least: Size) -> Size:

@@ -10,7 +10,7 @@ from ...enums import BitmapPixelFormat, ImageRounding, LearningModelPixelRange
 from ..base.arrays import Size
 from ..imaging.contract import ImageContract
 from ..imaging.resize import BY_PILLOW_NAME
-from ..imaging.scaling import ImageScaling
+from ..imaging.scaling import CropRatio, Ends, Fit, Stretch
 from .config import Config, make_config_error, prefix_errors, require_numbers
 
 NAME = "config.json"
@@ -99,22 +99,21 @@ def _read_geometry(name: str, settings: Mapping[str, object]) -> dict[str, Any]:
     size, ratio, mode = _read_size(name, settings["input_size"]), settings["crop_pct"], settings["crop_mode"]
     if not isinstance(ratio, (int, float)) or not 0 < ratio <= 1:
         raise make_config_error(name, f"crop_pct is {ratio!r}, not a number above 0 and at most 1")
-    height, width = (math.floor(min(side / ratio, 1 << 53)) for side in size)  # no infinity, which ImageScaling refuses
-    half = ImageRounding.HALF_EVEN
+    height, width = (math.floor(min(side / ratio, 1 << 53)) for side in size)  # no infinity, which is no size
+    ends = Ends(crop_rounding=ImageRounding.HALF_EVEN)
     if mode == "squash":
-        return {"size": size, "scaling": ImageScaling(height, width, crop_rounding=half)}
+        return {"size": size, "scaling": Stretch((height, width), ends)}
     if mode == "border":
-        fitted = ImageScaling(height, width, keeps_aspect=True, rounding=half, crop_rounding=half)
         mean = settings["mean"]
         if not isinstance(mean, (list, tuple)) or not all(isinstance(number, (int, float)) for number in mean):
             raise make_config_error(name, f"mean is {mean!r}, not a number for each channel")
         pad = tuple(min(max(round(255 * number), 0), 255) for number in mean)
-        return {"size": size, "scaling": fitted, "pad": pad}
+        return {"size": size, "scaling": Fit((height, width), ends=ends), "pad": pad}
     if mode != "center" or height != width:
         raise make_config_error(
             name, f"crop_mode is {mode!r} and input_size {height}x{width}, but center needs a square"
         )
-    return {"size": size, "scaling": ImageScaling(crop_ratio=ratio, crop_rounding=half)}
+    return {"size": size, "scaling": CropRatio(ratio, ends=ends)}
 
 
 def _read_size(name: str, value: object) -> Size:

@@ -12,8 +12,9 @@ from ...errors import InvalidArgumentError, InvalidBindingError
 from ..base.arguments import require_bool, require_member
 from ..base.arrays import Size
 from ..base.messages import did_you_mean, type_name
-from ..imaging.contract import ImageContract, require_size
+from ..imaging.contract import ImageContract
 from ..imaging.geometry import BitmapBounds
+from ..imaging.scaling import require_size
 
 
 class BindProperties(NamedTuple):
@@ -107,7 +108,7 @@ def _read_property(key: str, value: Any) -> Any:
             hint = "Write ImageContract.imagenet(), or make one."
         case "ImageSize":
             with suppress(InvalidArgumentError):
-                return require_size(value)
+                return require_size(value, label)
             hint = "Expected height and width: (224, 224)."
         case _:  # BitmapBounds
             with suppress(TypeError):

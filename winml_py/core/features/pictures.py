@@ -225,10 +225,8 @@ class PreprocessPlan:
             InvalidArgumentError: the model leaves a side free, and the pictures of the batch differ in it.
         """
         contract, bounds = self.contract, self._properties.bounds
-        height, width = find_fixed_sides(self.descriptor, contract, self._properties)
-        placements = [
-            compute_placement(*size, width, height, contract.crop_mode, bounds, contract.scaling) for size in self.sizes
-        ]
+        tensor = find_fixed_sides(self.descriptor, contract, self._properties)
+        placements = [compute_placement(*size, tensor, contract.scaling, bounds) for size in self.sizes]
         tensors = {placement.tensor for placement in placements}
         if len(tensors) > 1:
             tensor_sizes = ", ".join(sorted(f"{width}x{height}" for height, width in tensors))
@@ -243,7 +241,7 @@ class PreprocessPlan:
     def keeps_own_size(self) -> bool:
         """Whether nothing states a size, and the model takes any size."""
         sides = find_fixed_sides(self.descriptor, self.contract, self._properties)
-        return sides == (None, None) and self.contract.scaling is None
+        return sides == (None, None) and self.contract.scaling.takes_tensor_size
 
     @cached_property
     def shape(self) -> tuple[int, ...]:

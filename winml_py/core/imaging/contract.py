@@ -13,7 +13,6 @@ import numpy as np
 
 from ...enums import (
     BitmapPixelFormat,
-    ImageCropMode,
     ImageGray,
     ImageKernel,
     ImageRounding,
@@ -23,9 +22,9 @@ from ...enums import (
 )
 from ...errors import InvalidArgumentError
 from ..base.arguments import require_bool, require_member
-from ..base.arrays import Array, DType, Size
+from ..base.arrays import Array, DType
 from ..base.messages import suggest_fields
-from .scaling import ImageScaling
+from .scaling import CropRatio, CropToAspect, Ends, Fit, Scaling, parse_scaling, require_size
 
 Floats = tuple[float, ...]
 
@@ -61,19 +60,21 @@ METADATA_FIELDS: dict[str, tuple[str, Mapping[str, Any]]] = {
         "tensor_kind",
         {"UInt8": TensorKind.UINT8, "Float16": TensorKind.FLOAT16, "Float": TensorKind.FLOAT},
     ),
-    "Image.CropMode": ("crop_mode", {mode.name.title(): mode for mode in ImageCropMode}),
+    "Image.Scaling": ("scaling", {}),
     "Image.Kernel": ("kernel", {kernel.name.title().replace("_", ""): kernel for kernel in ImageKernel}),
     "Image.Mean": ("mean", {}),
     "Image.Std": ("std", {}),
     "Image.Pad": ("pad", {}),
     "Image.Size": ("size", {}),
-    "Image.Scaling": ("scaling", {}),
     "Image.Exact": ("exact", {"True": True, "False": False}),
     "Image.Gray": ("gray", {gray.name.title(): gray for gray in ImageGray}),
 }
 """For each key of the metadata: the contract's field, and the words for its values if they are not numbers."""
 METADATA_KEYS = (*METADATA_FIELDS, "Image.ColorSpaceGamma")
 """The keys of a contract, and Windows ML's for the gamma, which can only be sRGB."""
+
+
+_WINDOWS_ML = CropToAspect()
 
 
 @suggest_fields
@@ -93,11 +94,11 @@ class ImageContract:
         std: the number that each channel is finally divided by; 1 by default.
         layout: NCHW, or NHWC where stated; never guessed.
         tensor_kind: `FLOAT`, `FLOAT16` or `UINT8`; None means the feature's.
-        crop_mode: what happens to a picture of another aspect ratio.
+        scaling: the rule for the size that a picture is scaled to, before it is cropped or padded to the tensor: one of
+            `winml_py.scaling`, by default Windows ML's.
         kernel: the filter that scales it.
         pad: red, green and blue of the padding, 0 to 255.
         size: height and width of the tensor where the model leaves them free; None if the contract does not state them.
-        scaling: the size that a picture is scaled to before it is cropped or padded, in place of `crop_mode`.
         exact: whether an antialiased kernel gives Pillow's own levels, at several times the cost. Otherwise a level may
             differ by one, and with a cubic kernel or Lanczos, rarely, by two.
         gray: how colours become gray, for `GRAY8`.
@@ -119,11 +120,10 @@ class ImageContract:
     std: Floats = ()
     layout: TensorLayout = TensorLayout.NCHW
     tensor_kind: TensorKind | None = None
-    crop_mode: ImageCropMode = ImageCropMode.CENTER
+    scaling: Scaling = _WINDOWS_ML
     kernel: ImageKernel = ImageKernel.ANTIALIASED_CUBIC
     pad: tuple[int, int, int] = (0, 0, 0)
     size: tuple[int, int] | None = None
-    scaling: ImageScaling | None = None
     exact: bool = False
     gray: ImageGray = ImageGray.WINDOWS
 
@@ -132,7 +132,7 @@ class ImageContract:
         checked = {
             "pixel_format": _require_channel_order(self.pixel_format),
             "pad": _require_levels(self.pad),
-            "size": require_size(self.size),
+            "size": require_size(self.size, "The size of an image contract"),
             "exact": require_bool(self.exact, "The exact of an image contract"),
         }
         for field in fields(self):
@@ -153,14 +153,10 @@ class ImageContract:
             raise InvalidArgumentError("Expected a std other than 0.", hint="Leave the std out, or write 1.")
         if self.tensor_kind is not None and self.tensor_kind not in METADATA_FIELDS["Image.DataType"][1].values():
             raise InvalidArgumentError(f"Expected a FLOAT, FLOAT16 or UINT8 tensor, got {self.tensor_kind!r}.")
-        if self.scaling is not None and not isinstance(self.scaling, ImageScaling):
+        if not isinstance(self.scaling, Scaling):
             raise InvalidArgumentError(
-                f"The scaling of an image contract is {self.scaling!r}.", hint="Write ImageScaling(shortest_side=256)."
-            )
-        if self.scaling is not None and self.crop_mode is not ImageCropMode.CENTER:
-            raise InvalidArgumentError(
-                f"The contract states both a scaling and the crop mode {self.crop_mode.name}; expected one of them.",
-                hint="Leave one out: scaling=None, or no crop_mode.",
+                f"The scaling of an image contract is {self.scaling!r}.",
+                hint="Pass a rule of winml_py.scaling: ImageContract(scaling=ShortestSide(256)).",
             )
 
     def _require_per_channel(self, name: str) -> Floats:
@@ -191,7 +187,7 @@ class ImageContract:
             (0.485, 0.456, 0.406),
             (0.229, 0.224, 0.225),
             kernel=ImageKernel.ANTIALIASED_LINEAR,
-            scaling=ImageScaling(crop_ratio=0.875, crop_rounding=ImageRounding.HALF_EVEN),
+            scaling=CropRatio(0.875, ends=Ends(crop_rounding=ImageRounding.HALF_EVEN)),
         )
 
     @classmethod
@@ -209,7 +205,7 @@ class ImageContract:
         return cls(
             BitmapPixelFormat.RGB8,
             LearningModelPixelRange.ZERO_TO_ONE,
-            crop_mode=ImageCropMode.LETTERBOX,
+            scaling=Fit(),
             kernel=ImageKernel.LINEAR,
             pad=(114, 114, 114),
         )
@@ -245,7 +241,7 @@ class ImageContract:
                 continue
             if words:
                 metadata[key] = next(word for word, meaning in words.items() if meaning == value)
-            elif isinstance(value, ImageScaling):
+            elif isinstance(value, Scaling):
                 metadata[key] = value.to_text()
             else:
                 metadata[key] = ",".join(map(repr, value))
@@ -301,7 +297,7 @@ class ImageContract:
                     parts.append(field.name)
                 case tuple():
                     parts.append(f"{field.name} {' '.join(f'{number:g}' for number in value)}")
-                case ImageScaling():
+                case Scaling():
                     parts.append(str(value))
                 case TensorLayout():
                     parts.append(value.name)
@@ -382,23 +378,10 @@ def _require_levels(pad: Any) -> tuple[int, ...]:
     return levels
 
 
-def require_size(size: Any) -> Size | None:
-    """Height and width, checked; None stays None."""
-    if size is None:
-        return None
-    try:
-        sides = tuple(operator.index(side) for side in size)
-    except TypeError:
-        sides = ()
-    if len(sides) != 2 or not all(0 < side <= 1 << 20 for side in sides):
-        raise InvalidArgumentError(f"The size of an image contract is {size!r}.", hint="Expected height and width.")
-    return sides[0], sides[1]
-
-
 def _read_value(key: str, text: str) -> Any:
     words = METADATA_FIELDS[key][1]
     if key == "Image.Scaling":
-        return ImageScaling.from_text(text)
+        return parse_scaling(text)
     number = int if key in ("Image.Pad", "Image.Size") else float
     try:
         return words[text] if words else tuple(number(part) for part in text.split(","))

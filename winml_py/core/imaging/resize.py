@@ -17,7 +17,8 @@ import numpy as np
 from ...enums import ImageKernel
 from ..base.arrays import Pixels
 from .formats import to_eight_bits
-from .geometry import BitmapBounds, maximum
+from .geometry import BitmapBounds
+from .scaling import maximum
 
 
 class Kernel(NamedTuple):

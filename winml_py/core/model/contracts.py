@@ -340,7 +340,7 @@ def _find_picture_input(inputs: Features, contract: ImageContract) -> FeatureDes
     if len(fitting) != 1:
         return None
     (picture_input,) = fitting
-    if contract.scaling and not contract.size:
+    if not contract.size and not contract.scaling.takes_tensor_size:
         # Each picture has another size then, so the input must have free sizes.
         sides = [picture_input.shape[axis] for axis in contract.axes()[1:]]
         if sides != [-1, -1]:

@@ -2,8 +2,8 @@
 import { make } from "./parts.js";
 
 const ORDER = "Image.BitmapPixelFormat", RANGE = "Image.NominalPixelRange", MEAN = "Image.Mean", STD = "Image.Std";
-const CROP = "Image.CropMode", SCALING = "Image.Scaling", SIZE = "Image.Size";
-const HINTS = { [MEAN]: "r, g, b", [STD]: "r, g, b", [SIZE]: "height, width", "Image.Pad": "r, g, b", [SCALING]: "shortest_side=256" };
+const SCALING = "Image.Scaling", SIZE = "Image.Size";
+const HINTS = { [MEAN]: "r, g, b", [STD]: "r, g, b", [SIZE]: "height, width", "Image.Pad": "r, g, b", [SCALING]: "crop_to_aspect" };
 const IMAGENET = ["0.485,0.456,0.406", "0.229,0.224,0.225"];
 
 const tidy = (words) => Object.fromEntries(Object.entries(words).filter(([, word]) => word !== "").sort());
@@ -30,7 +30,7 @@ export class Switches {
   field({ key, choices, default: preset }) {
     const options = (choices.includes(preset) ? choices : ["", ...choices]).map((word) => make("option", { value: word }, word || "the model’s"));
     const input = choices.length ? make("select", {}, ...options)
-      : make("input", { type: "text", spellcheck: "false", autocomplete: "off", placeholder: HINTS[key] || "" });
+      : make("input", { type: "text", spellcheck: "false", autocomplete: "off", placeholder: HINTS[key] || "", list: key === SCALING && "scalings" });
     input.dataset.key = key;
     input.addEventListener("change", () => {
       const word = choices.length ? input.value : input.value.split(/[\s,;]+/).filter(Boolean).join(",");
@@ -71,8 +71,8 @@ export function variants(words, isFree) {
   const [mean, std] = words[ORDER] === "Rgb8" ? IMAGENET : IMAGENET.map(reversed);
   if (isColour) add("ImageNet’s mean and std", { [RANGE]: "Normalized_0_1", [MEAN]: mean, [STD]: std });
   add("no mean and std", { [MEAN]: "", [STD]: "" });
-  for (const crop of ["", "Stretch", "Letterbox"]) add(`crop ${crop || "Center"}`, { [CROP]: crop, [SCALING]: "" });
+  for (const rule of ["", "stretch", "fit"]) add(`scaling ${rule || "crop_to_aspect"}`, { [SCALING]: rule });
   if (isFree) for (const side of [224, 256, 299, 384, 512]) add(`size ${side} × ${side}`, { [SIZE]: `${side},${side}` });
-  else add("scaled to 1/0.875, then cropped", { [CROP]: "", [SCALING]: "crop_ratio=0.875,crop_rounding=half_even" });
+  else add("scaled to 1/0.875, then cropped", { [SCALING]: "crop_ratio=0.875,crop_rounding=half_even" });
   return found;
 }

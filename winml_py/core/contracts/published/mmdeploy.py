@@ -20,11 +20,11 @@ def _read_contract(config: Config, _: Folder) -> ImageContract:
                 if keeps:
                     short, long = sorted((width, height))
                     square = long if short == long else 0
-                    words["Image.Scaling"] = f"shortest_side={short},longest_side={long},{_CORNER}"
+                    words["Image.Scaling"] = f"shortest_side={short},limit={long},{_CORNER}"
                 elif height == -1:
                     words["Image.Scaling"], shortest = f"shortest_side={width},crop_rounding=half_up", width
                 else:
-                    words |= {"Image.CropMode": "Stretch", "Image.Size": f"{height},{width}"}
+                    words |= {"Image.Scaling": "stretch", "Image.Size": f"{height},{width}"}
             case {"type": "CenterCrop", "crop_size": int(side)} if side <= shortest:
                 words["Image.Size"] = f"{side},{side}"
             case {"type": "Normalize", "mean": mean, "std": std, "to_rgb": to_rgb}:

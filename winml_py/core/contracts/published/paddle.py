@@ -37,7 +37,7 @@ def _read_contract(config: Config, _: Folder) -> ImageContract:
             case {"ResizeImage": {"resize_short": int(shortest), **others}} if not others:
                 words["Image.Scaling"] = f"shortest_side={shortest},rounding=half_even"
             case {"ResizeImage": {"size": [int(width), int(height)], **others}} if not others:
-                words |= {"Image.CropMode": "Stretch", "Image.Size": f"{height},{width}"}
+                words |= {"Image.Scaling": "stretch", "Image.Size": f"{height},{width}"}
             case {"CropImage": {"size": int(side), **others}} if not others and side <= shortest:
                 words["Image.Size"] = f"{side},{side}"
             case {"NormalizeImage": {"mean": mean, "std": std, "order": "" | "hwc", "scale": scale}} if (

@@ -23,7 +23,7 @@ def _read_contract(config: Config, folder: Folder) -> ImageContract:
             case ("auto-orient", _) | (_, {"enabled": False}):
                 pass
             case "resize", {"width": int(width), "height": int(height), "format": "Stretch to"}:
-                words |= {"Image.CropMode": "Stretch", "Image.Size": f"{height},{width}"}
+                words |= {"Image.Scaling": "stretch", "Image.Size": f"{height},{width}"}
             case _:
                 raise make_config_error(config.name, f"no contract is known to match the step {step}")
     return ImageContract.from_metadata(words)
