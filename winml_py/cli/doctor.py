@@ -62,7 +62,7 @@ def _print_devices(facts: Facts) -> None:
 
 
 @click.command()
-@click.option("--clear-cache", is_flag=True, help="Only clear the cache of models and choices.")
+@click.option("--clear-cache", is_flag=True, help="Only clear the cache of models.")
 @json_option
 def doctor(clear_cache: bool, as_json: bool) -> None:
     """Report what is installed and what works.
@@ -71,9 +71,12 @@ def doctor(clear_cache: bool, as_json: bool) -> None:
     something is wrong.
     """
     if clear_cache:
-        choices, models = clear_all()
-        words = f"removed {choices} cached choices and {models} saved models"
-        emit({"cleared": {"choices": choices, "models": models}}, as_json, lambda _: print_line(words))
+        models = clear_all()
+        emit(
+            {"cleared": {"models": models}},
+            as_json,
+            lambda _: print_line(f"removed {models} saved model{'s' * (models != 1)}"),
+        )
         return
     facts = diagnose()
     emit(facts, as_json, _print_report)
@@ -122,7 +125,7 @@ def _list_findings(facts: Facts) -> Iterator[tuple[str, str]]:
     if sys.platform == "linux":  # other systems need none for WebGPU
         yield "Vulkan loader", drivers["vulkan_loader"] or "none found"
     cache = facts["cache"]
-    saved = f"{cache['choices']} choices, {cache['models']} models, {format_size(cache['size'])} in {cache['folder']}"
+    saved = f"{cache['models']} models, {format_size(cache['size'])} in {cache['folder']}"
     yield "cache", saved if cache["folder"] else "none: WINML_PY_CACHE is empty"
     for device in facts["devices"]:
         yield f"test on the {device.get('hardware', 'device')}", f"{device['device']}: {_format_test(device)}"
@@ -210,9 +213,8 @@ def diagnose() -> Facts:
         },
         "cache": {
             "folder": str(cached.folder or ""),
-            "choices": len(cached.records),
             "models": len(cached.models),
-            "size": sum(record.size for record in cached.records) + sum(model.size for model in cached.models),
+            "size": sum(model.size for model in cached.models),
             "limit": cached.limit,
         },
         "devices": [try_device(index) for index in range(len(LearningModelDevice.find_all()))],

@@ -199,7 +199,12 @@ def search(
                 best = changed
         # The search prefers changes that were lucky when they were measured, so the best is measured once more.
         progress(len(changes) / (len(changes) + 1), "the best against the default")
-        total = comparison.compare(default, best) if best != default else None
+        total = None
+        if best != default:
+            try:
+                total = comparison.compare(default, best)
+            except WinMLError as error:  # the results differ from one time to the next, say
+                trials.append(Trial("all of these", None, error.message))
     if total is None or not total.is_clear:
         best, total = default, None
     found = LearningModelSessionOptions.from_dict(best | {"tuned_for": describe_measured(model, device)})

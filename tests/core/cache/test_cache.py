@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,23 +16,6 @@ from winml_py.cli.main import main
 from winml_py.core.cache import folders, records
 
 KEY = "0123456789" * 4
-ANSWER = {
-    "engine": "onnxruntime",
-    "precision": "FLOAT32",
-    "reason": "measured",
-    "number_type": "",
-    "candidates": [
-        {
-            "engine": "onnxruntime",
-            "precision": 0,
-            "milliseconds": 1.5,
-            "error": None,
-            "problem": "",
-            "number_type": "",
-        }
-    ],
-}
-
 needs_modes = pytest.mark.posix("Python sees no owners and modes on Windows")
 
 
@@ -52,9 +34,8 @@ def umask(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 def keep() -> None:
-    """An answer, a lock, and a saved model."""
+    """A lock, and a saved model."""
     with records.lock(KEY) as is_alone:
-        records.write(KEY, ANSWER)
         folder = folders.choose_folder(KEY, 1)
         if is_alone and folder is not None:
             folders.start(folder, "m.onnx")
@@ -76,25 +57,18 @@ def test_all_of_it_is_private_under_any_umask(place: Path, umask: int) -> None:
         KEY: "0o700",
         "graph.onnx": "0o600",
         "manifest.json": "0o600",
-        f"{KEY}.winml-py.json": "0o600",
         f"{KEY}.winml-py.lock": "0o600",
     }
     if os.name == "posix":
         assert modes(place.parent) == expected
     else:  # the user's folders are private by their place, and a lock has no file that nobody holds
         assert modes(place.parent).keys() == expected.keys() - {f"{KEY}.winml-py.lock"}
-    assert records.read(KEY) == {"schema_version": 1, **ANSWER}
     assert folders.is_intact(place / KEY)
 
 
 def used(place: Path) -> list[bool]:
-    """Whether an answer, a saved model, and the list of either can be had."""
-    return [
-        records.read(KEY) is not None,
-        folders.choose_folder(KEY, 1) is not None,
-        records.list_records() != [],
-        folders.list_saved_models() != [],
-    ]
+    """Whether a saved model, and the list of them, can be had."""
+    return [folders.choose_folder(KEY, 1) is not None, folders.list_saved_models() != []]
 
 
 @needs_modes
@@ -114,14 +88,14 @@ def test_a_folder_that_others_can_change_is_not_used(
     place: Path, part: str, mode: int, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     keep()
-    assert used(place) == [True] * 4
+    assert used(place) == [True] * 2
     changed = place if part == "cache" else place.parent
     changed.chmod(mode)
-    assert used(place) == [words == ""] * 4
+    assert used(place) == [words == ""] * 2
     before = sorted(place.rglob("*"))
     if words:
         keep()
-        assert (records.clear(), folders.clear()) == (0, 0)
+        assert folders.clear_all() == 0
         assert len([record for record in caplog.records if words in record.message]) == 1  # not once a call
     assert sorted(place.rglob("*")) == before
 
@@ -133,7 +107,7 @@ def test_a_folder_of_somebody_else_is_not_used(
     keep()
     owner = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
-    assert used(place) == [False] * 4
+    assert used(place) == [False] * 2
     assert f"it belongs to user {owner}, and this process runs as user {owner + 1}" in caplog.text
 
 
@@ -143,7 +117,7 @@ def test_a_link_to_a_folder_may_be_the_folder(place: Path, tmp_path: Path) -> No
     place.parent.mkdir()
     place.symlink_to(tmp_path / "real")
     keep()
-    assert used(place) == [True] * 4
+    assert used(place) == [True] * 2
     assert records.find_folder() == (tmp_path / "real").resolve()
 
 
@@ -170,9 +144,8 @@ def test_what_others_keep_there_stays(place: Path) -> None:
     finally:
         del os.environ[folders.LIMIT_VARIABLE]
     assert [entry.path for entry in folders.list_saved_models()] == [saved]
-    assert [entry.path for entry in records.list_records()] == [place / f"{KEY}.winml-py.json"]
     outcome = CliRunner().invoke(main, ["doctor", "--clear-cache", "--json"])
-    assert json.loads(outcome.stdout)["cleared"] == {"choices": 1, "models": 1}
+    assert json.loads(outcome.stdout)["cleared"] == {"models": 1}
     before = [path for path in before if path.parent.name != "e" * 40]
     assert sorted(path for path in place.rglob("*")) == before
 
@@ -196,31 +169,16 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_a_hostile_answer_counts_as_none(place: Path, text: str) -> None:
-    records.write(KEY, ANSWER)
-    path = place / f"{KEY}.winml-py.json"
-    path.write_bytes(text.encode(errors="surrogateescape"))
-    assert records.read(KEY) is None
-    assert records.list_records() == [(path, len(text), {})]
-    records.write(KEY, ANSWER)
-    assert records.read(KEY) == {"schema_version": 1, **ANSWER}
+def test_a_hostile_manifest_counts_as_none(place: Path, text: str) -> None:
+    keep()
+    (place / KEY / "manifest.json").write_bytes(text.encode(errors="surrogateescape"))
+    assert folders.list_saved_models() == []
+    assert not folders.is_intact(place / KEY)
 
 
-def test_the_list_is_right_about_paths_and_sizes(place: Path) -> None:
-    records.write(KEY, ANSWER | {"path": "/etc/passwd", "size": "large"})
-    (entry,) = records.list_records()
-    path = place / f"{KEY}.winml-py.json"
-    assert (entry.path, entry.size) == (path, path.stat().st_size)
-
-
-def test_no_room_and_no_locks_are_no_errors(
-    place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_locks_are_no_error(place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "winml_py")
     place.mkdir(parents=True, mode=0o700)
-
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
 
     def unlockable(*_: object) -> None:
         raise NotImplementedError("FileSystem does not appear to support flock")
@@ -229,19 +187,11 @@ def test_no_room_and_no_locks_are_no_errors(
     with records.lock(KEY) as is_alone:
         assert not is_alone
     assert "does not appear to support flock" in caplog.text
-    monkeypatch.undo()
-    os.environ[records.ENVIRONMENT] = str(place)
-    with monkeypatch.context() as patch:
-        patch.setattr(records, "write_file", refuse)
-        records.write(KEY, ANSWER)
-    assert "No space left" in caplog.text
-    shutil.rmtree(place)
 
 
 def test_a_file_in_the_place_of_the_folder_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv(records.ENVIRONMENT, str(tmp_path / "file"))
-    with records.lock(KEY):
-        records.write(KEY, ANSWER)
-    assert records.read(KEY) is None
+    with records.lock(KEY) as is_alone:
+        assert not is_alone
     assert (tmp_path / "file").read_text() == "in the way"

@@ -23,7 +23,7 @@ from winml_py import InvalidDeviceError, LearningModelDevice, LearningModelDevic
 from winml_py.cli import doctor as diagnosis
 from winml_py.cli.main import main
 from winml_py.core.base import machine as cores
-from winml_py.core.cache import records
+from winml_py.core.cache import folders
 from winml_py.core.runtime.providers import nvidia, plugins
 from winml_py.core.runtime.providers.catalogue import CUDA, TENSORRT, WEBGPU
 from winml_py.core.runtime.providers.openvino import OPENVINO
@@ -332,15 +332,13 @@ def test_the_command_refuses_devices_that_are_not_there(seven: Path) -> None:
 
 
 def test_the_command_shows_and_clears_the_cache() -> None:
-    records.write(
-        "a" * 40, {"model": "/a/b.onnx", "engine": "onnxruntime", "precision": "FLOAT32", "reason": "measured"}
-    )
-    place = records.find_folder()
-    assert place is not None
-    (place / f"{'b' * 40}.winml-py.json").write_text("{")
-    assert json.loads(call("doctor", "--json")[1])["cache"]["choices"] == 2
-    assert call("doctor", "--clear-cache") == (0, "removed 2 cached choices and 0 saved models\n")
-    assert json.loads(call("doctor", "--clear-cache", "--json")[1])["cleared"] == {"choices": 0, "models": 0}
+    folder = folders.choose_folder("a" * 40, 1)
+    assert folder is not None
+    folders.start(folder, "m.onnx")
+    folders.seal(folder)
+    assert json.loads(call("doctor", "--json")[1])["cache"]["models"] == 1
+    assert call("doctor", "--clear-cache") == (0, "removed 1 saved model\n")
+    assert json.loads(call("doctor", "--clear-cache", "--json")[1])["cleared"] == {"models": 0}
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,6 @@ from winml_py import (
     Precision,
 )
 from winml_py.core.base.winrt_object import private_state
-from winml_py.core.cache import records
 from winml_py.core.onnx_file.source import FileSource
 from winml_py.core.runtime.engine import EngineOptions, Tuning
 from winml_py.core.runtime.openvino import compile as openvino_compile
@@ -50,7 +49,6 @@ def test_by_default_nothing_is_measured_or_asked(monkeypatch: pytest.MonkeyPatch
         opened = open_free_session(MODELS / name)
         assert (opened.engine, opened.precision) == ("onnxruntime", Precision.FLOAT32)
         assert str(opened.explain()) == "onnxruntime in float32: by default"
-    assert records.list_records() == []
 
 
 HARDWARE = ("", "bfloat16", "float16", "bfloat16 float16")
@@ -135,7 +133,6 @@ def test_a_provider_by_name(openvino: ProviderDevice) -> None:
     for name in ("openvino", "OpenVINO", "OPENVINO"):
         opened = open_free_session(conv(), engine=name)
         assert opened.engine == OPENVINO
-    assert records.list_records() == []
     assert {node.provider for node in opened.placement} == {OPENVINO}
     x = noise()
     expected = open_free_session(conv()).evaluate_features({"x": x}).outputs["y"].to_numpy()

@@ -91,7 +91,7 @@ def _read_manifest(path: Path) -> Facts:
     name. It may be from another version.
     """
     try:
-        facts = {} if records.find_reason_to_distrust(path) else records.read_any_version(path / _MANIFEST) or {}
+        facts = {} if records.find_reason_to_distrust(path) else records.read_file(path / _MANIFEST) or {}
     except OSError:
         facts = {}
     return facts if facts.get("key") == path.name else {}
@@ -210,23 +210,23 @@ def clear() -> int:
 
 
 class CacheContents(NamedTuple):
-    """The contents of the cache: its folder, the records, the saved models, and how many bytes these may take."""
+    """The contents of the cache: its folder, the saved models, and how many bytes these may take."""
 
     folder: Path | None
-    records: list[records.Record]
     models: list[CachedFolder]
     limit: int
 
 
 def read_contents() -> CacheContents:
     """The contents of the user's cache folder."""
-    return CacheContents(records.find_folder(), records.list_records(), list_saved_models(), read_limit())
+    return CacheContents(records.find_folder(), list_saved_models(), read_limit())
 
 
-def clear_all() -> tuple[int, int]:
-    """Clears the cache; returns the numbers of records and of saved models."""
-    models = clear()
-    return records.clear(), models
+def clear_all() -> int:
+    """Clears the cache; returns the number of saved models."""
+    count = clear()
+    records.clear_locks()
+    return count
 
 
 def _remove(path: Path) -> bool:

@@ -1,7 +1,7 @@
-"""Records for later processes: small facts in files, one file per key.
+"""The cache folder: whether it can be trusted, the locks in it, and small facts in its files.
 
-A file is written whole or not at all, and an unreadable file counts as missing. The names of files and locks have a
-mark of this package: other programs may use the folder, too, and their files are left alone.
+A file is written whole or not at all, and an unreadable file counts as missing. The names of locks have a mark of this
+package: other programs may use the folder, too, and their files are left alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 from ..base.atomic_files import open_atomically
 from ..base.messages import Facts, logger
@@ -33,14 +32,6 @@ ENVIRONMENT = "WINML_PY_CACHE"
 
 WAIT_SECONDS = 120.0
 SLICE_SECONDS = 0.1  # between checks for a stop while waiting
-
-
-class Record(NamedTuple):
-    """A record: its file, its size in bytes, and its facts."""
-
-    path: Path
-    size: int
-    facts: Facts
 
 
 def find_folder() -> Path | None:
@@ -98,41 +89,18 @@ def use_temporary_cache() -> Iterator[None]:
 
 
 def make_key(*parts: object) -> str:
-    """The key of a record: a hash of everything that its facts depend on."""
+    """A key: a hash of everything that what is saved depends on."""
     text = json.dumps([SCHEMA, *parts], sort_keys=True, default=str)
     return hashlib.blake2b(text.encode(), digest_size=KEY_LENGTH // 2).hexdigest()
 
 
-def read(key: str) -> Facts | None:
-    """The facts of the record with a key, or None if it is missing, damaged, or from another version."""
-    where = find_trusted_folder()
-    return None if where is None else read_file(where / f"{key}{OURS}.json")
-
-
 def read_file(path: Path) -> Facts | None:
-    """The facts in a file, or None if it is missing, damaged, or from another version."""
-    facts = read_any_version(path)
-    return facts if facts is not None and facts.get("schema_version") == SCHEMA else None
-
-
-def read_any_version(path: Path) -> Facts | None:
     """The facts in a file from any version, or None if it is missing or damaged."""
     try:
         facts = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
     return facts if isinstance(facts, dict) else None
-
-
-def write(key: str, facts: Facts) -> None:
-    """Writes a record. If the folder is not writable, that is no error: a later process finds the facts anew."""
-    where = find_trusted_folder(make=True)
-    if where is None:
-        return
-    try:
-        write_file(where / f"{key}{OURS}.json", facts)
-    except OSError as error:
-        log_once(logging.INFO, f"Nothing is kept in {where}: {error}")
 
 
 def write_file(path: Path, facts: Facts) -> None:
@@ -148,7 +116,7 @@ def lock(key: str, check: Callable[[], None] = lambda: None) -> Iterator[bool]:
     The system releases the lock of a process that dies.
 
     Args:
-        key: of a record, or of a saved model.
+        key: of a saved model.
         check: called while this waits; may raise.
 
     Yields:
@@ -178,16 +146,6 @@ def lock(key: str, check: Callable[[], None] = lambda: None) -> Iterator[bool]:
         file_lock.release()
 
 
-def list_records() -> list[Record]:
-    """All records, oldest first."""
-    dated = []
-    for path in list_files(re.escape(f"{OURS}.json")):
-        with suppress(OSError):
-            status = path.lstat()
-            dated.append((status.st_mtime, Record(path, status.st_size, read_file(path) or {})))
-    return [record for _, record in sorted(dated, key=lambda pair: pair[0])]
-
-
 def list_files(ending: str, start: str = "") -> list[Path]:
     """The entries of the folder whose names are a start, a key and an ending, given as patterns."""
     where = find_trusted_folder()
@@ -198,20 +156,13 @@ def list_files(ending: str, start: str = "") -> list[Path]:
     return []
 
 
-def clear() -> int:
-    """Removes all records, and the locks that nobody holds; returns the number of records."""
+def clear_locks() -> None:
+    """Removes the locks that nobody holds."""
     from filelock import FileLock, Timeout
 
-    count = 0
-    record_ending = re.escape(f"{OURS}.json")
-    for path in [*list_files(record_ending), *list_files(rf"{record_ending}\.[0-9a-f]+", r"\.")]:
-        with suppress(OSError):
-            path.unlink()
-            count += path.suffix == ".json"
     for path in list_files(re.escape(f"{OURS}.lock")):
         with suppress(OSError, Timeout, NotImplementedError), FileLock(path, timeout=0):  # skips locks that are held
             path.unlink()
-    return count
 
 
 # Folders that only their owner can change: files that others could have written are not trusted.
