@@ -7,7 +7,8 @@ FILE also has the names behind the figures. Without the package's requirements, 
 Lines of code are those that are not blank, not a comment and not a docstring. "Inner names" are what capabilities
 import from the core beside its public names and those of `results`, `core.base`, errors and enumerations. Of modules
 that import each other, also inside functions and by name, the first circle that is found is counted. "The way" is the
-files of the package whose functions are called while a program runs.
+files of the package whose functions are called while a program runs. A test file imports winml_py.core if it names one
+of its modules, also in a program that it writes or in the name of what it replaces.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ CEILINGS = {
     "files from bind of a JPEG to the engine": 15,
     "files of evaluate_features": 8,
     "modules in a circle": 0,
+    "test files that import winml_py.core": 38,
 }
 """`--check` fails above these. A change that needs more raises its line, and says what it needs it for."""
 
@@ -169,13 +171,16 @@ def measure() -> dict[str, Any]:
     classes = [node for source in sources for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef)]
     imports = {source.name: {module for module, _ in list_imports(source, modules)} for source in sources}
     options, ways = measure_running()
+    pages, tests = (ROOT / "docs").rglob("*.md"), [read_source(path) for path in (ROOT / "tests").rglob("*.py")]
     names = {
         "binding classes of engines": [node.name for node in classes if is_binding_class(node)],
         "modules in a circle": find_circle(imports),
         "inner names that capabilities use": list_inner_names(sources, modules, public | returned),
+        "test files that import winml_py.core": [
+            test.name for test in tests if not test.name.startswith("tests.tools") and "winml_py.core." in test.text
+        ],
         **ways,
     }
-    pages, tests = (ROOT / "docs").rglob("*.md"), (ROOT / "tests").rglob("*.py")
     figures: dict[str, Any] = {
         "lines of code": sum(source.code for source in sources),
         "lines of code in core/": sum(source.code for source in sources if source.name.startswith("winml_py.core")),
@@ -183,7 +188,7 @@ def measure() -> dict[str, Any]:
         "files": len(sources),
         "names in __all__": len(public),
         "words of docs": sum(len(page.read_text(encoding="utf-8").split()) for page in pages),
-        "lines of code of tests": sum(read_source(path).code for path in tests),
+        "lines of code of tests": sum(test.code for test in tests),
     }
     if ways:
         figures["options of commands"] = options

@@ -435,19 +435,13 @@ def test_what_progress_raises_reaches_the_program(invert: LearningModelSession, 
 
 
 def test_a_stream_that_is_closed_lets_go_of_its_video(invert: LearningModelSession, tmp_path: Path) -> None:
-    closed: list[VideoReader] = []
-
-    class Watched(VideoReader):
-        def close(self) -> None:
-            closed.append(self)
-            super().close()
-
+    closed, close = list[VideoReader](), VideoReader.close
     path = write_video(tmp_path / "levels.avi", LEVELS * 6)
     own = VideoReader(path)
     for source, is_closed in ((path, True), (own, False)):
         closed.clear()
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("winml_py.core.session.sources.VideoReader", Watched)
+            patch.setattr(VideoReader, "close", lambda reader: closed.append(reader) or close(reader))
             stream = invert.evaluate_many([source], concurrency=1)
             next(stream)
             stream.close()
