@@ -36,7 +36,7 @@ CEILINGS = {
     "options of commands": 92,
     "words of docs": 40_900,
     "lines of code of tests": 38_150,
-    "inner names that capabilities use": 86,
+    "inner names that capabilities use": 87,
     # What was measured.
     "names in __all__": 69,
     "binding classes of engines": 3,
