@@ -21,8 +21,9 @@ from ..core.base.atomic_files import require_folder, write_atomically
 from ..core.base.messages import type_name
 from ..core.contracts.published.model_files import require_another_file
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor
-from ..core.features.files import read_file
+from ..core.features.files import is_file, read_file, require_content
 from ..core.features.pictures import ImageFeatureValue
+from ..core.features.prepare import as_picture, open_deferred, prepare
 from ..core.features.ranking import find_best_classes
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.formats import find_layout
@@ -192,29 +193,23 @@ def _store_inputs(model: LearningModel, sample: Sample, budget: int, seed: int) 
 
 
 def _store_value(model: LearningModel, feature: FeatureDescriptor, value: Any, budget: int) -> KnownInput:
-    takes_texts = isinstance(feature, ShapedDescriptor) and feature.tensor_kind is TensorKind.STRING
-    if isinstance(value, (str, os.PathLike)) and not takes_texts:
-        value = read_file(value)
-    if isinstance(value, ImageFeatureValue):
-        if len(value.video_frames) > 1:
+    pictures = find_bytes_format(model, feature)
+    if is_file(value, feature) or (pictures and isinstance(value, (str, os.PathLike))):
+        value = read_file(require_content(value))
+    source: Any = as_picture(value) if pictures else None
+    if source is None:
+        prepared = prepare(value, feature)
+        source = open_deferred(prepared) if prepared.is_deferred else prepared.source
+    if isinstance(source, ImageFeatureValue):
+        if len(source.video_frames) > 1:
             raise InvalidArgumentError(f"Expected one picture for {feature.name}, got a batch.")
-        image = value.video_frame.software_bitmap.to_pil()
-        if pictures := find_bytes_format(model, feature):
+        image = source.video_frame.software_bitmap.to_pil()
+        if pictures:
             small = ImageFeatureValue.from_pil(_shrink(image, budget // find_layout(pictures).channels))
             return KnownInput(array=convert_pictures_to_bytes(model, {feature.name: small})[feature.name])
         return KnownInput(png=make_small_png(image, budget))
-    try:
-        array = np.asarray(as_numpy(value))
-        if array.dtype.kind in "US":
-            array = array.astype(object)
-        elif isinstance(feature, ShapedDescriptor) and not hasattr(value, "dtype"):  # Python numbers fit any type
-            array = array.astype(TENSOR_CLASSES[feature.tensor_kind].dtype)
-    except (KeyError, OverflowError, TypeError, ValueError) as error:
-        raise InvalidArgumentError(
-            f"A sample's value for {feature.name} is not an array: {type(error).__name__}: {error}.",
-            hint=f"Expected {feature.expects()}.",
-        ) from error
-    if array.dtype.kind not in "fiubO" or isinstance(value, Mapping):
+    array = as_numpy(source)
+    if not isinstance(array, np.ndarray):
         raise InvalidArgumentError(f"Expected a picture, numbers or texts for {feature.name}, got {type_name(value)}.")
     return KnownInput(array=np.ascontiguousarray(array).reshape(array.shape))
 
