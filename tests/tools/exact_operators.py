@@ -21,7 +21,7 @@ import onnxruntime
 sys.path.insert(0, str(Path(__file__).parents[1]))  # where `helpers` and `tools` are, for the program
 
 from tools.conformance import Case, cases
-from winml_py.core.base import child_calls
+from winml_py.core.base import child_process
 from winml_py.core.onnx_file.header import read_header
 from winml_py.core.onnx_file.nodes import read_graph
 from winml_py.core.runtime.engine import EngineOptions
@@ -69,8 +69,8 @@ def compare_all(chosen: Iterable[Case]) -> list[tuple[str, bool, str]]:
     found = []
     for case in chosen:
         try:
-            result = child_calls.call_in_child(compared, case)
-        except child_calls.ProcessEndedError as error:
+            result = child_process.call_in_child(compared, case)
+        except child_process.ProcessEndedError as error:
             result = f"the process ended: {error}"
         found.append((case.name, allowed(case.model), result))
     return found

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from ..core.base.arrays import Array
 from ..core.imaging.contract import METADATA_KEYS
-from ..core.runtime.gpu.float32 import TYPE_ATTRIBUTES
+from ..core.runtime.gpu_compiler import TYPE_ATTRIBUTES
 from ..core.runtime.ort.transformers import float16_converter
 
 FLOAT, FLOAT16 = ir.DataType.FLOAT, ir.DataType.FLOAT16

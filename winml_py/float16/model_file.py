@@ -17,7 +17,7 @@ from onnx_ir.passes import common
 
 from .._graphs.statements import state_published
 from .._values import evaluate_to_arrays
-from ..core.base import child_calls
+from ..core.base import child_process
 from ..core.base.atomic_files import write_atomically
 from ..core.contracts.published.folder import find_model
 from ..core.model.model import LearningModel
@@ -165,7 +165,7 @@ def evaluate_in_child(source: bytes | str, operators: ModelOperators, inputs: Ma
     """
     if operators.functions:
         return _evaluate_source(source, operators.given, inputs)
-    return child_calls.call_in_child(_evaluate_source, source, operators.libraries, dict(inputs))
+    return child_process.call_in_child(_evaluate_source, source, operators.libraries, dict(inputs))
 
 
 def _evaluate_source(source: bytes | str, operators: Operators, inputs: Mapping[str, object]) -> dict[str, Any]:

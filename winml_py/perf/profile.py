@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from .._examples import ExampleShape, sizes_to_json
 from .._values import get_session_arguments
-from ..core.base import child_calls
+from ..core.base import child_process
 from ..core.base.child_process import read_stderr
 from ..core.base.messages import Facts
 from ..core.model.model import LearningModel
@@ -145,7 +145,7 @@ def profile(
         recorded = read_profile(path.read_bytes(), session.device.name, session.engine)
         is_on_gpu = session.device.hardware != "cpu"
     on_cpu = [node for node in recorded.nodes if is_on_gpu and node.provider == _CPU]
-    log = child_calls.call_in_child(_log_session_creation, model, device, options) if on_cpu else ""
+    log = child_process.call_in_child(_log_session_creation, model, device, options) if on_cpu else ""
     reasons = read_reasons(log)
     with_reasons = tuple(NodeOnCpu(node.name, node.operator, reasons.get(node.name, "")) for node in on_cpu)
     return replace(recorded, sizes=sizes, on_cpu=with_reasons)

@@ -15,7 +15,7 @@ from helpers.providers import Runtime, runtime
 from helpers.sessions import open_session
 from winml_py import InvalidArgumentError, LearningModelDevice, Precision
 from winml_py.core.runtime.engine import EngineOptions
-from winml_py.core.runtime.gpu.device_compiler import DeviceCompiler
+from winml_py.core.runtime.gpu_compiler import DeviceCompiler
 from winml_py.core.runtime.ort.device_engine import OrtDeviceEngine
 from winml_py.core.runtime.ort.ort_engine import OrtEngine
 from winml_py.core.runtime.providers import catalogue, plugins, probe

@@ -82,7 +82,7 @@ class LearningModelDevice(Object):
 
             self._private_state = CpuCompiler()
         else:
-            from .gpu.device_compiler import DeviceCompiler
+            from .gpu_compiler import DeviceCompiler
 
             self._private_state = DeviceCompiler(self._device)
 

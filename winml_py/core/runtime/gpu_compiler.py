@@ -1,24 +1,124 @@
-"""Float16 models in float32, for devices without half precision: the graph, and an engine that casts at the edges."""
+"""Compiles for a GPU or an NPU, in a supported precision; float16 models in float32, where it has no half precision."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....errors import NotSupportedError
-from ...base.arrays import DeviceArray
-from ...base.cancellation import Stop
-from ...onnx_file.nodes import walk_messages
-from ...onnx_file.source import Skeleton
-from ..engine import Explanation
-from ..ort.ort_engine import OrtEngine
-from ..runs import Bound, fill
+from ...enums import Precision
+from ...errors import InvalidDeviceError, NotSupportedError
+from ..base.arrays import DeviceArray
+from ..base.cancellation import Stop
+from ..onnx_file.nodes import walk_messages
+from ..onnx_file.source import Skeleton
+from .engine import ONNXRUNTIME, Engine, EngineOptions, Explanation
+from .ort.compile import compile_with_ort
+from .ort.device_binding import make_not_capturable_error
+from .ort.errors import NodesLeftError
+from .ort.ort_engine import OrtEngine
+from .providers.catalogue import find_provider, get_session_lock, require_option_keys
+from .providers.provider import ProviderDevice, Target, shorten
+from .request import CompileRequest
+from .runs import Bound, fill
 
 if TYPE_CHECKING:
     import onnx
+
+
+class DeviceCompiler:
+    """Compiles for one device of a provider."""
+
+    def __init__(self, device: ProviderDevice) -> None:
+        self._device = device
+        self._provider = find_provider(device.provider)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles the device; a provider has functions."""
+        return type(self), (self._device,)
+
+    def compile(self, request: CompileRequest) -> Engine:
+        """Compiles a model.
+
+        Raises:
+            InvalidDeviceError: the options name an engine that does not use the device.
+            NotSupportedError: the graph cannot be captured, or a node would run on the CPU although it may not.
+            WinMLError: the provider does not accept the model.
+        """
+        device, options = self._device, request.options
+        if options.engine not in (None, ONNXRUNTIME) and device.engine != shorten(options.engine):
+            raise InvalidDeviceError(
+                f"{device.name} is used by {device.provider}, but the options name the engine {options.engine}.",
+                hint="Use the engine's device: LearningModelDevice.find(provider).",
+            )
+        if options.graph_capture and not self._provider.capture_option:
+            raise NotSupportedError(
+                f"Graph capture is not available with {device.provider}.", hint="Set options.graph_capture = False."
+            )
+        require_option_keys(device.provider, dict(options.provider_options))
+        precision, reason = self._choose_precision(request)
+        is_float32 = request.features.has_float16 and precision is Precision.FLOAT32
+        if is_float32:
+            # From here on, the model is float32. Only its inputs and outputs are float16: `Float32Engine` casts them.
+            features = request.features._replace(has_float16=False)
+            request = request._replace(model=as_float32(request.model), features=features)
+        target = Target(device, precision)
+        captures = self._is_captured(options)
+        try:
+            engine = compile_with_ort(request, target, captures)
+        except NodesLeftError as error:
+            if captures:
+                requirement = "the provider supports every node, and no node is an If, a Loop or a Scan"
+                raise make_not_capturable_error(requirement) from error
+            raise
+        engine.explanation = Explanation(target.engine, precision, reason)
+        if not is_float32:
+            return engine
+        return Float32Engine(engine, request.features.float16_features)
+
+    def _choose_precision(self, request: CompileRequest) -> tuple[Precision, str]:
+        """The number type, and the reason for it.
+
+        Raises:
+            NotSupportedError: the options ask for a 16-bit type that the device or the model does not have.
+        """
+        asked_for, has_float16 = request.options.precision, request.features.has_float16
+        if asked_for.is_half and not (has_float16 and self._device.float16 and asked_for is Precision.FLOAT16):
+            is_convertible = self._device.float16 and not has_float16
+            raise NotSupportedError(
+                f"{self._device.name} computes this model in float32, and the options ask for "
+                f"{asked_for.name.lower()}.",
+                hint="Set options.precision = Precision.AUTO."
+                + " `winml-py convert` makes a float16 model, which runs in float16 here." * is_convertible,
+            )
+        if not has_float16:
+            return Precision.FLOAT32, "the model is float32"
+        if not self._device.float16:
+            return Precision.FLOAT32, f"{self._device.name} has no float16"
+        if asked_for is Precision.FLOAT32:
+            return Precision.FLOAT32, "as asked for"
+        return Precision.FLOAT16, "the model is float16"
+
+    def _is_captured(self, options: EngineOptions) -> bool:
+        """Whether the options ask for graph capture, by `graph_capture` or by the provider's option."""
+        option = dict(options.provider_options).get(self._provider.capture_option, "0")
+        return options.graph_capture or option.lower() in ("1", "true")
+
+    def make_key(self, options: EngineOptions) -> Hashable:
+        """The device; unique for engines that one thread at a time may run, because each session has its own lock."""
+        is_own = self._provider.takes_one_thread or self._is_captured(options)
+        return (self._device, object()) if is_own else self._device
+
+    def make_session_lock(self) -> AbstractContextManager[object]:
+        """A separate lock, or the device's."""
+        return get_session_lock(self._device)
+
+
+# Float16 models in float32: the graph, and an engine that casts at the edges.
+
 
 TYPE_ATTRIBUTES = frozenset(("to", "dtype", "output_dtype", "output_datatype"))
 """The attributes of operators that name the types of their outputs."""

@@ -15,7 +15,7 @@ from helpers.models import data, tensor
 from helpers.processes import describe_signal, is_alive, send_signal
 from helpers.reference import run_raw
 from winml_py import InvalidArgumentError
-from winml_py.core.base import child_calls
+from winml_py.core.base import child_process
 from winml_py.errors import ConversionError
 from winml_py.float16 import convert, model_file, search
 
@@ -44,42 +44,42 @@ def shout() -> str:
 
 
 def test_a_call_in_a_process_of_its_own() -> None:
-    assert child_calls.call_in_child(double, 21) == 42
-    assert child_calls.call_in_child(process) != os.getpid()
-    assert child_calls.call_in_child(process) == child_calls.call_in_child(process)  # which waits for the next one
-    assert child_calls.call_in_child(shout) == ""  # nothing is kept, and what is printed does no harm
+    assert child_process.call_in_child(double, 21) == 42
+    assert child_process.call_in_child(process) != os.getpid()
+    assert child_process.call_in_child(process) == child_process.call_in_child(process)  # which waits for the next one
+    assert child_process.call_in_child(shout) == ""  # nothing is kept, and what is printed does no harm
     with pytest.raises(InvalidArgumentError, match=r"It is refused\. Ask for something else") as info:
-        child_calls.call_in_child(refuse)
+        child_process.call_in_child(refuse)
     assert info.value.hint == "Ask for something else."
     array = np.arange(1 << 20)
-    np.testing.assert_array_equal(child_calls.call_in_child(np.negative, array), -array)
+    np.testing.assert_array_equal(child_process.call_in_child(np.negative, array), -array)
 
 
 @pytest.mark.parametrize("word", ["SIGSEGV", "SIGFPE", "SIGABRT", "SIGKILL"])
 def test_a_process_that_ends_is_told_and_the_next_call_works(word: str) -> None:
-    before = child_calls.call_in_child(process)
-    with pytest.raises(child_calls.ProcessEndedError, match=describe_signal(word)):
-        child_calls.call_in_child(die, word)
-    assert child_calls.call_in_child(process) != before
+    before = child_process.call_in_child(process)
+    with pytest.raises(child_process.ProcessEndedError, match=describe_signal(word)):
+        child_process.call_in_child(die, word)
+    assert child_process.call_in_child(process) != before
 
 
 def test_threads_have_a_process_each() -> None:
     with ThreadPoolExecutor(3) as pool:
-        assert list(pool.map(lambda number: child_calls.call_in_child(double, number), range(30))) == list(
+        assert list(pool.map(lambda number: child_process.call_in_child(double, number), range(30))) == list(
             range(0, 60, 2)
         )
 
 
 def test_a_process_that_is_about_to_end_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = child_calls.call_in_child(process)
-    monkeypatch.setattr(child_calls, "IDLE_SECONDS", 0.0)
-    assert child_calls.call_in_child(process) != before
+    before = child_process.call_in_child(process)
+    monkeypatch.setattr(child_process, "IDLE_SECONDS", 0.0)
+    assert child_process.call_in_child(process) != before
     assert not is_alive(before)
 
 
 def test_an_application_without_a_python_calls_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child_calls, "is_available", lambda: False)
-    assert child_calls.call_in_child(process) == os.getpid()
+    monkeypatch.setattr(child_process, "is_available", lambda: False)
+    assert child_process.call_in_child(process) == os.getpid()
 
 
 # Float16
@@ -101,7 +101,7 @@ def test_a_process_that_ends_whatever_is_kept_is_an_error(tmp_path: Path, monkey
 
     def evaluate(*arguments: Any) -> Any:
         if first:
-            raise child_calls.ProcessEndedError("SIGABRT")
+            raise child_process.ProcessEndedError("SIGABRT")
         first.append(1)
         return real(*arguments)
 
@@ -119,7 +119,7 @@ def test_candidates_are_compiled_elsewhere(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(model_file, "_evaluate_source", die_as_asked)
     source = tmp_path / "m.onnx"
     source.write_bytes(chain())
-    with pytest.raises(child_calls.ProcessEndedError, match=describe_signal("SIGSEGV")):
+    with pytest.raises(child_process.ProcessEndedError, match=describe_signal("SIGSEGV")):
         convert(source, tmp_path / "half.onnx")
 
 

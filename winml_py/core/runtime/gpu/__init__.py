@@ -1,1 +1,0 @@
-"""Compiling for a GPU; float16 graphs in float32."""
