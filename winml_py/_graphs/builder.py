@@ -7,20 +7,28 @@ from collections.abc import Iterable
 from graphlib import CycleError
 from typing import Any, ClassVar, overload
 
-from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, checker, defs, helper, shape_inference
+from onnx import GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, checker, defs, helper, shape_inference
 
 from .. import __version__
-from ..core.base.arguments import require_type, require_whole_number
+from ..core.base.arguments import is_text, require_member, require_type, require_whole_number
 from ..core.base.atomic_files import require_folder, write_atomically
+from ..core.base.collections import Vector
+from ..core.base.messages import type_name
 from ..core.base.winrt_object import Object
-from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
+from ..core.features.descriptors import (
+    FeatureDescriptor,
+    ImageFeatureDescriptor,
+    MapFeatureDescriptor,
+    SequenceFeatureDescriptor,
+    ShapedDescriptor,
+    TensorFeatureDescriptor,
+)
 from ..core.model.model import LearningModel
 from ..core.onnx_file.nodes import sort_places
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 from .model_file import to_bytes
-from .node import LearningModelOperator, build_node
-from .values import as_constant, make_tensor_descriptor, make_value_info, require_name
+from .node import LearningModelOperator, as_constant, build_node, require_name
 
 Shape = Iterable[int | str]
 
@@ -301,3 +309,54 @@ def _find_version(domain: str, opset: int) -> int:
         return 1
     # A row of the table is a release of onnx, its IR version, and its versions of ai.onnx and ai.onnx.ml.
     return max((row[3] for row in helper.VERSION_TABLE if row[2] <= opset), default=1)
+
+
+# Features as typed values of a graph.
+
+
+def make_tensor_descriptor(name: str, description: str, kind: TensorKind, shape: Any) -> TensorFeatureDescriptor:
+    """A tensor descriptor; a size of -1 is free, and a text is a free size with a name."""
+    require_name(name, "The name of the feature")
+    if not is_text(description):
+        raise InvalidArgumentError(f"The description of {name} is {description!r}.", hint="Expected text, or empty.")
+    kind = require_member(TensorKind, kind, f"The element type of {name}")
+    sizes = [shape] if isinstance(shape, str) else list(shape)
+    names = tuple(size if isinstance(size, str) else "" for size in sizes)
+    numbers = Vector(
+        -1 if isinstance(size, str) else require_whole_number(size, f"A size of {name}", -1) for size in sizes
+    )
+    return TensorFeatureDescriptor(name, description, kind, numbers, names)
+
+
+def make_value_info(feature: Any) -> ValueInfoProto:
+    """A feature as an input or output of a graph."""
+    hint = "Make one: LearningModelBuilder.create_tensor_feature_descriptor(name, kind, shape)."
+    require_type(feature, FeatureDescriptor, hint)
+    info = ValueInfoProto(name=require_name(feature.name, "The name of a feature"), doc_string=feature.description)
+    info.type.CopyFrom(_make_type(feature))
+    return info
+
+
+def _make_type(feature: FeatureDescriptor) -> TypeProto:
+    match feature:
+        case TensorFeatureDescriptor() | ImageFeatureDescriptor():
+            return _make_tensor_type(feature)
+        case SequenceFeatureDescriptor(element_descriptor=element):
+            return helper.make_sequence_type_proto(_make_type(element))
+        case MapFeatureDescriptor(key_kind=key, value_descriptor=value):
+            return helper.make_map_type_proto(key.value, _make_type(value))
+    raise InvalidArgumentError(f"The builder does not support {type_name(feature)}.")
+
+
+def _make_tensor_type(feature: ShapedDescriptor) -> TypeProto:
+    names = feature.dimension_names or ("",) * len(feature.shape)
+    has_rank = not isinstance(feature, TensorFeatureDescriptor) or feature.has_rank
+    sizes = [size if size >= 0 else (name or None) for size, name in zip(feature.shape, names, strict=True)]
+    type_proto = helper.make_tensor_type_proto(feature.tensor_kind.value, sizes if has_rank else None)
+    if isinstance(feature, ImageFeatureDescriptor):
+        type_proto.denotation = "IMAGE"
+    # Windows ML denotes every first dimension this way, so that a built model takes a batch size. A vector's length is
+    # omitted here: default options would make it 1.
+    if len(feature.shape) > 1 and feature.shape[0] == -1:
+        type_proto.tensor_type.shape.dim[0].denotation = "DATA_BATCH"
+    return type_proto

@@ -17,8 +17,8 @@ from ..core.model.model import LearningModel
 from ..core.onnx_file.nodes import walk_messages
 from ..errors import InvalidArgumentError, NotSupportedError
 from .model_file import read_model
+from .node import require_name
 from .opset import convert_opset
-from .values import require_name
 
 
 def join_models(first: LearningModel, second: LearningModel, options: LearningModelJoinOptions) -> ModelProto:

@@ -15,7 +15,7 @@ from ..core.session.session import LearningModelSession
 from ..enums import LearningModelDeviceKind
 from .join import LearningModelJoinOptions, join_models
 from .model_file import read_model, save_model, to_bytes
-from .values import require_name
+from .node import require_name
 
 
 class LearningModelExperimental(Object):

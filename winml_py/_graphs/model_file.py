@@ -1,21 +1,27 @@
-"""Models as ONNX messages: read from a loaded model, and written to files."""
+"""Models as ONNX messages: read from a loaded model, what they state of their pictures, and written to files."""
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
+from collections.abc import Iterable
+from dataclasses import replace
 
 import onnx
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto, TensorProto, helper
 
 from ..core.base.atomic_files import require_folder, translate_write_errors, write_atomically
 from ..core.base.winrt_object import private_state
+from ..core.contracts.labels import LABELS_KEY
+from ..core.features.descriptors import ImageFeatureDescriptor, ShapedDescriptor
+from ..core.imaging.contract import ImageContract
 from ..core.model.model import LearningModel
 from ..core.onnx_file.nodes import walk_messages
 from ..core.onnx_file.protobuf import MAX_PROTOBUF_BYTES
 from ..core.onnx_file.source import FileSource
+from ..enums import TensorKind
 from ..errors import CorruptModelError, ModelNotFoundError, NotSupportedError
-from .statements import state_published
 
 
 def read_model(model: LearningModel) -> ModelProto:
@@ -44,6 +50,32 @@ def read_model(model: LearningModel) -> ModelProto:
     proto.graph.name = content.name
     state_published(proto, model)
     return proto
+
+
+def denote_images(proto: ModelProto, images: Iterable[ShapedDescriptor], contract: ImageContract) -> dict[str, str]:
+    """Denotes inputs as images, and fixes their number of channels. Returns the metadata that state their contract."""
+    kinds = {image.name: image.tensor_kind for image in images}
+    if contract.tensor_kind is None and set(kinds.values()) == {TensorKind.UINT8}:
+        contract = replace(contract, tensor_kind=TensorKind.UINT8)
+    for value in proto.graph.input:
+        if value.name in kinds:
+            value.type.denotation = "IMAGE"
+            value.type.tensor_type.shape.dim[contract.axes()[0]].dim_value = contract.channels
+    return contract.to_metadata()
+
+
+def state_published(proto: ModelProto, model: LearningModel) -> None:
+    """Writes into a model what only the folder states that it was loaded from: contract, labels and metadata."""
+    content = private_state(model)
+    parts = content.published.parts
+    words = dict(parts.get("metadata", {}))
+    if "labels" in parts:
+        words[LABELS_KEY] = json.dumps(parts["labels"])
+    images = [feature for feature in content.inputs if isinstance(feature, ImageFeatureDescriptor)]
+    if "contract" in parts and images:
+        words |= denote_images(proto, images, images[0].contract)
+    if words:
+        helper.set_model_props(proto, {**words, **content.header.metadata})
 
 
 def _count_weight_bytes(model: ModelProto) -> int:

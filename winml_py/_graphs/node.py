@@ -10,14 +10,20 @@ from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
 
 from ..core.base.agreement import as_numpy
 from ..core.base.arguments import is_text
-from ..core.base.messages import did_you_mean
+from ..core.base.messages import did_you_mean, type_name
 from ..core.base.winrt_object import Object, private_state
 from ..errors import InvalidArgumentError
 from ..operators.node import make_attribute
 from ..operators.schemas import Parameter, find_signature
-from .values import as_constant, require_name
 
 T = TypeVar("T")
+
+
+def require_name(name: object, what: str) -> str:
+    """Returns a name, which must be non-empty text."""
+    if not is_text(name) or not name:
+        raise InvalidArgumentError(f"{what} is {name!r}.", hint="Pass non-empty text.")
+    return str(name)
 
 
 def build_node(operator: LearningModelOperator, name: str, opset: int) -> tuple[NodeProto, list[TensorProto]]:
@@ -197,3 +203,18 @@ class LearningModelOperator(Object):
         name = f" {self._name!r}" if self._name else ""
         inputs, outputs = ", ".join(self._private_state.inputs), ", ".join(self._private_state.outputs)
         return f"<LearningModelOperator {self._type}{name}: {inputs} -> {outputs}>"
+
+
+def as_constant(value: object, name: str) -> TensorProto:
+    """A tensor, array, number or list as a constant of a graph; Python's floats become float32."""
+    array = np.asarray(as_numpy(value))
+    if not hasattr(value, "dtype") and array.dtype == np.float64:
+        array = array.astype(np.float32)
+    if array.dtype.kind in "UO" and all(isinstance(element, str) for element in array.flat):
+        return numpy_helper.from_array(array.astype(object), name)
+    if array.dtype.kind in "biufc":
+        return numpy_helper.from_array(array, name)
+    raise InvalidArgumentError(
+        f"The constant {name} is a {type_name(value)} with unsupported elements: {array.dtype}.",
+        hint="Pass a tensor, an array, a number or a list of numbers or of text.",
+    )

@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from .._graphs.statements import state_published
+from .._graphs.model_file import state_published
 from ..core.base.atomic_files import is_same_file
 from ..core.contracts.published.folder import find_model
 from ..core.model.model import LearningModel

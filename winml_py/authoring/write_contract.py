@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from .._graphs.statements import denote_images
+from .._graphs.model_file import denote_images
 from ..core.base.arguments import require_type
 from ..core.base.atomic_files import require_folder, write_atomically
 from ..core.contracts.published.model_files import require_another_file

@@ -15,7 +15,7 @@ import onnx_ir as ir
 from onnx import ModelProto, helper, inliner
 from onnx_ir.passes import common
 
-from .._graphs.statements import state_published
+from .._graphs.model_file import state_published
 from .._values import evaluate_to_arrays
 from ..core.base import child_process
 from ..core.base.atomic_files import write_atomically
