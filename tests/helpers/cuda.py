@@ -72,7 +72,7 @@ class _Engine:
         self.fake, self.options = fake, EngineOptions(1)
         self.session = onnxruntime.InferenceSession(request.model, providers=["CPUExecutionProvider"])
         is_half = any(end.type == "tensor(float16)" for end in self.session.get_inputs())
-        self.explanation = Explanation(CUDA, Precision.HALF if is_half else Precision.FLOAT32, "a substitute")
+        self.explanation = Explanation(CUDA, Precision.FLOAT16 if is_half else Precision.FLOAT32, "a substitute")
 
     def upload(self, array: np.ndarray[Any, Any]) -> DeviceArray:
         raise NotImplementedError

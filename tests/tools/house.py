@@ -43,7 +43,7 @@ CEILINGS = {
     "files from bind of a JPEG to the engine": 15,
     "files of evaluate_features": 8,
     "modules in a circle": 0,
-    "test files that import winml_py.core": 38,
+    "test files that import winml_py.core": 37,
 }
 """`--check` fails above these. A change that needs more raises its line, and says what it needs it for."""
 
