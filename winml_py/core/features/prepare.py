@@ -6,7 +6,6 @@ import math
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
@@ -170,13 +169,11 @@ def open_deferred(prepared: Prepared) -> Any:
     if isinstance(prepared.source, (str, os.PathLike, bytes, bytearray)):
         return read_file(prepared.source)
     # Pillow decodes an image on first access, and cannot do so in two threads at once, which may share an image.
-    with _get_pillow_lock(os.getpid()):
+    with _pillow_locks.setdefault(os.getpid(), threading.Lock()):
         return identify(prepared.source, prepared.feature, prepared.properties)[0]
 
 
-@cache
-def _get_pillow_lock(process: int) -> threading.Lock:
-    return threading.Lock()  # one for each process: in a forked one, the parent's would never be released
+_pillow_locks: dict[int, threading.Lock] = {}  # by process: in a forked one, the parent's might never be released
 
 
 def _fits_as_it_is(array: Array, feature: FeatureDescriptor) -> bool:

@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
-from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ...enums import LearningModelDeviceKind, Precision
@@ -587,6 +586,8 @@ def _require_correlation_id(correlation_id: object) -> None:
         )
 
 
-@cache
+_core_slots: dict[int, threading.Semaphore] = {}  # by process: in a forked one, the parent's might never be released
+
+
 def _get_core_slots(process: int) -> threading.Semaphore:
-    return threading.Semaphore(count_usable_cores())  # one for each process: a forked one starts anew
+    return _core_slots.setdefault(process, threading.Semaphore(count_usable_cores()))  # threads must get the same one
