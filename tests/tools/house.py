@@ -34,7 +34,7 @@ CEILINGS = {
     "lines of docstrings": 7_900,
     "files": 264,
     "options of commands": 92,
-    "words of docs": 40_900,
+    "words of docs": 42_000,
     "lines of code of tests": 38_150,
     "inner names that capabilities use": 87,
     # What was measured.
