@@ -1,11 +1,11 @@
 """A service that reads handwritten digits over HTTP, with asyncio and no other library.
 
-    python samples/asyncio_service.py          starts the service, sends it some requests, and ends
-    python samples/asyncio_service.py PORT     serves until it is interrupted:
+        python samples/asyncio_service.py          starts the service, sends some requests to it, and ends
+    python samples/asyncio_service.py PORT     serves until you press Ctrl-C:
                                                curl --data-binary @samples/pictures/seven.png 127.0.0.1:PORT
 
-One session serves all requests. While a model runs in its own thread, the event loop accepts the next request. The
-engine has a process of its own: if a picture ends it, the next request gets another one.
+One session serves all requests. While the model runs in a thread, the event loop accepts the next request. The engine
+runs in its own process. If a picture crashes this process, the next request gets a new one.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ MOST_BYTES, MOST_SECONDS = 8 << 20, 10  # limits for one request: clients are no
 
 
 class Digits:
-    """A session that is made anew when the process of its engine has ended."""
+    """A session that is created again after the process of its engine has ended."""
 
     def __init__(self, model: LearningModel) -> None:
         self.model, self.options = model, LearningModelSessionOptions()

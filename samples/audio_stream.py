@@ -1,11 +1,11 @@
-"""Filters sound block by block, with a model that remembers the end of the block before.
+"""Filters sound block by block, with a model that remembers the end of the previous block.
 
-    python samples/audio_stream.py                   a sound of its own: 440 Hz and 6000 Hz
-    python samples/audio_stream.py IN.wav OUT.wav    a recording of 16 bits, its first channel
+        python samples/audio_stream.py                   filters two generated tones: 440 Hz and 6000 Hz
+    python samples/audio_stream.py IN.wav OUT.wav    filters the first channel of a 16-bit recording
 
-The model is a low-pass filter. It takes a block and its state, and gives the filtered block and the next state. Both
-states are bound to one array: each run reads the state and then writes the next one over it. Blocks are never copied or
-bound again.
+The model is a low-pass filter. It takes a block and a state, and returns the filtered block and the next state. Both
+states are bound to one array. Each run reads the state and then overwrites it with the next one. The program binds the
+blocks only once and never copies them.
 """
 
 import sys
@@ -22,14 +22,14 @@ CUTOFF = 1_000 / RATE
 
 
 def low_pass() -> np.ndarray:
-    """The filter's numbers: a sinc, which a Hamming window ends gently."""
+    """The filter's coefficients: a sinc that a Hamming window fades out."""
     position = np.arange(TAPS) - TAPS // 2
     taps = 2 * CUTOFF * np.sinc(2 * CUTOFF * position) * np.hamming(TAPS)
     return (taps / taps.sum()).astype(np.float32)
 
 
 def model() -> bytes:
-    """The filter as a model: it puts the state before the block, and keeps the end of both for the next."""
+    """The filter as a model. It puts the state before the block, and keeps the end of both for the next block."""
 
     def tensor(name: str, length: int) -> object:
         return helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 1, length])
@@ -74,7 +74,7 @@ def tones() -> Iterator[np.ndarray]:
 
 
 def recorded(path: str) -> Iterator[np.ndarray]:
-    """The blocks of a recording, the last one filled up with silence."""
+    """The blocks of a recording. The last one is padded with silence."""
     with wave.open(path) as file:
         while data := file.readframes(BLOCK):
             samples = np.frombuffer(data, np.int16)[:: file.getnchannels()] / np.float32(1 << 15)

@@ -2,8 +2,8 @@
 
     python samples/batch.py
 
-The batch dimension of digits_batch.onnx is free: the model takes as many pictures as you bind. If the model is small or
-the device is large, one evaluation of many pictures costs less than many evaluations of one picture.
+The batch dimension of digits_batch.onnx is free, so the model takes as many pictures as you bind. If the model is small
+or the device is large, one evaluation of many pictures is faster than many evaluations of one picture.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ MODEL = Path(__file__).parent.parent / "models" / "digits_batch.onnx"
 
 
 def drawn(digit: int) -> Image.Image:
-    """A printed digit, white on black. The model was trained on handwriting, but it reads 0 to 5 in print too."""
+    """A printed digit, white on black. The model learned handwriting, but also reads printed digits from 0 to 5."""
     picture = Image.new("L", (200, 200))
     font = ImageFont.load_default(180)
     ImageDraw.Draw(picture).text((100, 100), str(digit), 255, font, anchor="mm", stroke_width=8)
@@ -25,7 +25,7 @@ def drawn(digit: int) -> Image.Image:
 
 
 def together(session: LearningModelSession) -> list[int]:
-    """Evaluates six pictures at once: the output has a row for each."""
+    """Evaluates six pictures at once. The output has a row for each picture."""
     binding = LearningModelBinding(session)
     binding.bind("image", [drawn(digit) for digit in range(6)])
     scores = session.evaluate(binding).outputs["probabilities"].to_numpy()

@@ -1,9 +1,9 @@
-"""Builds the tensorization of a picture as a model, and joins it in front of a classifier.
+"""Builds the tensorization of a picture as a model, and joins it to the front of a classifier.
 
 python samples/built_tensorization.py PICTURE OUT.onnx
 
-The joined model takes a gray picture as it is, bytes of any height and width. It scales the picture and stretches its
-contrast, which no image contract does, and runs in any ONNX runtime.
+The joined model takes the bytes of a gray picture of any height and width. It scales the picture and stretches its
+contrast, which no image contract can do. It runs in any ONNX runtime.
 """
 
 import sys

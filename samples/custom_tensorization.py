@@ -1,10 +1,10 @@
-"""Fills tensors itself, straight in the memory that the model reads.
+"""Fills tensors directly in the memory that the model reads.
 
 python samples/custom_tensorization.py
 
-It does so for a picture with a normalisation that no contract has, on the CPU and on a GPU, for sound, and for the
-bytes of a file. On the CPU, nothing is copied between the code that makes the numbers and the engine that reads them:
-bind once, write, evaluate, write again. On a GPU, `write` makes the only copy.
+The tensors hold a picture with a normalisation that no contract has (on the CPU and on a GPU), a sound, and the bytes
+of a file. On the CPU, nothing is copied between the code that computes the numbers and the engine that reads them. The
+program binds a tensor once, and then writes and evaluates as often as it needs. On a GPU, `write` makes the only copy.
 """
 
 from pathlib import Path

@@ -1,10 +1,10 @@
 """Finds objects in a picture, prints where they are, and draws them.
 
-    python samples/detect_shapes.py                    a picture that the sample draws
-    python samples/detect_shapes.py PICTURE DRAWN      a picture of yours; DRAWN is the file to write
+        python samples/detect_shapes.py                    finds objects in a picture that the sample draws
+    python samples/detect_shapes.py PICTURE DRAWN      finds objects in your picture, and writes the file DRAWN
 
-The model knows drawn circles, squares and triangles and nothing else. It answers as YOLO v8 does, so a detector from
-Ultralytics' exporter goes in its place. The boxes are in pixels of the picture, whatever its size.
+The model finds only drawn circles, squares and triangles. Its outputs have the layout of YOLO v8, so you can replace it
+with a detector from the Ultralytics exporter. The boxes are in the pixels of the picture, whatever its size.
 """
 
 import sys

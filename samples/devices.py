@@ -1,9 +1,9 @@
-"""Lists the devices of this machine, evaluates a model on one, and says why its engine was chosen.
+"""Lists the devices of this machine, evaluates a model on one of them, and explains the choice of its engine.
 
     python samples/devices.py [NAME]
 
-NAME is a part of a device's name or of its provider's, or "cpu", "gpu", "npu". The default is the best GPU, or the CPU
-if there is no GPU.
+NAME is "cpu", "gpu", "npu", or part of the name of a device or its provider. The default is the best GPU, or the CPU if
+there is no GPU.
 """
 
 import sys

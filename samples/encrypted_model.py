@@ -1,10 +1,10 @@
-"""Loads a model that is encrypted on disk: decrypts it in memory, and never writes it anywhere.
+"""Loads a model that is encrypted on disk. Decrypts it in memory, and never writes it anywhere.
 
     pip install cryptography
     python samples/encrypted_model.py
 
-AES-GCM also detects whether somebody changed the encrypted file. An application gets the key from its own key store;
-this sample makes one.
+AES-GCM also detects changes to the encrypted file. An application would get the key from its own key store. This sample
+generates one.
 """
 
 import io

@@ -4,9 +4,9 @@
 
 The converter needs `pip install 'winml-py[float16]'`.
 
-The converter checks its result on example inputs, and leaves nodes in float32 that would lose too much accuracy: in
-edges.onnx, the nodes whose values leave float16's range. Always check with a picture of your own too, as this sample
-does. The models are written to FOLDER.
+The converter checks its result on example inputs. It keeps nodes in float32 that would lose too much accuracy, such as
+the nodes in edges.onnx whose values exceed the range of float16. Always check the result with your own picture, too, as
+this sample does. The sample writes the models to FOLDER.
 """
 
 import sys

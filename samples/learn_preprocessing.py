@@ -1,10 +1,11 @@
-"""A model that is right in training and wrong in the app: learn how the training prepared its pictures.
+"""Fixes a model that is right in training and wrong in the app: learns how the training prepares pictures.
 
     python samples/learn_preprocessing.py [PICTURE]
 
-The model is the detector of shapes as most exporters leave one: nothing says how pictures become its tensor. `prepare`
-stands for the function of the training's repository. What is learned of it is written into a copy of the model, with
-the evidence, and with the picture and its answer: `winml-py run shapes_right.onnx --check` evaluates it on any machine.
+Like most exported models, this detector of shapes does not state how to prepare pictures. `prepare` stands for the
+function in the training's repository. The sample learns a contract from it, and writes the contract into a copy of the
+model, together with the evidence, the picture and its answer. To check the copy on any machine, run
+`winml-py run shapes_right.onnx --check`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ LABELS = ("circle", "square", "triangle")
 
 
 def prepare(image: Image.Image) -> np.ndarray:
-    """What the training does with a picture: it fits into 128 x 128, with gray around it."""
+    """Prepares a picture as the training does: fits it into 128 x 128 pixels, with gray around it."""
     pixels = np.asarray(image.convert("RGB"))
     scale = 128 / max(pixels.shape[:2])
     height, width = (round(side * scale) for side in pixels.shape[:2])
@@ -36,7 +37,7 @@ def prepare(image: Image.Image) -> np.ndarray:
 
 
 def exported() -> bytes:
-    """The model without a word about pictures."""
+    """The model without metadata about pictures."""
     model = onnx.load(ROOT / "models" / "shapes.onnx")
     del model.metadata_props[:]
     model.graph.input[0].type.denotation = ""
@@ -52,12 +53,12 @@ def find(model: LearningModel, picture: Path) -> str:
 
 
 def main() -> None:
-    """Evaluates the model with what an app would assume, and with what is learned."""
+    """Evaluates the model with the contract that an app would assume, and with the learned one."""
     picture = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "samples" / "pictures" / "shapes.png"
     Path("shapes_exported.onnx").write_bytes(exported())
 
     model = LearningModel.load("shapes_exported.onnx")
-    model.contracts["image"] = ImageContract()  # Windows ML's own rule, where a model says nothing
+    model.contracts["image"] = ImageContract()  # the Windows ML rule for models that state nothing
     print(f"assumed: {model.contracts['image'].describe()}: {find(model, picture)}")
 
     learned = learn_contract(prepare, model=model)

@@ -2,9 +2,9 @@
 
     python samples/many_sessions.py
 
-The sample makes a model with 18 MB of weights. Its sessions share one copy of the weights as long as they use the same
-graph; threads, arena and order of execution may differ. The memory of the process is its proportional set size, which
-only Linux reports: if several processes map a file, each counts its share.
+The sample creates a model with 18 MB of weights. Its sessions share one copy of the weights if they use the same graph.
+Threads, arena and order of execution can differ. The printed memory is the proportional set size of the process, which
+only Linux reports. If several processes map a file, each counts its share.
 """
 
 import os
@@ -58,7 +58,7 @@ def opened(model: LearningModel, weights: Weights) -> list[LearningModelSession]
 
 def main() -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        os.environ["WINML_PY_CACHE"] = folder  # the folder of the shared copy; programs usually keep the default
+        os.environ["WINML_PY_CACHE"] = folder  # the folder of the shared copy; usually, keep the default
         path = Path(folder, "large.onnx")
         make_model(path)
         print(f"weights: {path.stat().st_size / 2**20:.0f} MB")

@@ -1,10 +1,10 @@
-"""Builds the mel spectrogram of a sound as a model, and joins it in front of a model that reads it.
+"""Builds the mel spectrogram of a sound as a model, and joins it to the front of a model that takes one.
 
 python samples/mel_spectrogram.py OUT.onnx
 
-The spectrogram is Windows ML's AudioPreprocessing sample: windows of the signal, their spectra, the power in each band
-of the mel scale. The joined model takes the samples of a sound of any length, so that no program that uses it has to
-know about windows and bands. It runs in any ONNX runtime.
+The spectrogram is that of the Windows ML sample AudioPreprocessing. It cuts the signal into windows, computes their
+spectra, and adds up the power in each band of the mel scale. The joined model takes the samples of a sound of any
+length, so programs that use it do not need to know about windows and bands. It runs in any ONNX runtime.
 """
 
 import sys
@@ -69,7 +69,7 @@ def spectrogram() -> LearningModel:
 
 
 def loudest_band() -> LearningModel:
-    """What stands for your own model here: it takes a spectrogram, and gives the loudest band of each window."""
+    """Stands for your own model. It takes a spectrogram and returns the loudest band of each window."""
     argmax = LearningModelOperator("ArgMax").set_input("data", "spectrogram").set_output("reduced", "band")
     return (
         LearningModelBuilder.create(17)
@@ -81,7 +81,7 @@ def loudest_band() -> LearningModel:
 
 
 def tones() -> np.ndarray:
-    """Three seconds: a tone of 440 hertz, one of 880, one of 1760."""
+    """Three tones of one second each: 440, 880 and 1760 hertz."""
     time = np.arange(RATE) / RATE
     return np.concatenate([np.sin(2 * np.pi * hertz * time) for hertz in (440, 880, 1760)])[None].astype(np.float32)
 

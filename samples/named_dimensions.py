@@ -1,10 +1,10 @@
-"""Fixes free dimensions by their names when a session is made.
+"""Fixes free dimensions by their names when it creates a session.
 
     python samples/named_dimensions.py [PICTURE]
 
-edges.onnx takes pictures of any size, and its dimensions have names. A session with fixed sizes lets the engine plan
-its memory ahead: pictures of other sizes are scaled, and tensors of other sizes are refused. Use it for a camera or a
-service whose pictures all have one size.
+edges.onnx takes pictures of any size, and its dimensions have names. If a session fixes the sizes, the engine can plan
+its memory in advance. The session then scales pictures of other sizes, and refuses tensors of other sizes. This helps a
+camera or a service whose pictures all have the same size.
 """
 
 import sys

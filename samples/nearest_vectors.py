@@ -2,8 +2,8 @@
 
     python samples/nearest_vectors.py
 
-It needs no model file: each operator is a function. The vectors stand for those of a model that makes vectors of texts
-or pictures. A GPU keeps them and their products; what comes back are a few numbers for each question.
+The sample needs no model file, because each operator is a function. The vectors stand for embeddings of texts or
+pictures. A GPU keeps them and their products in its memory, and returns only a few numbers for each question.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ def drawn() -> np.ndarray:
 
 
 def held(session: LearningModelSession, array: np.ndarray) -> object:
-    """The array in the device's memory, or the array itself: of some GPUs only the host's memory can be used."""
+    """The array in the device's memory, or the array itself, because some GPUs can only use host memory."""
     try:
         return session.upload(array)
     except InvalidDeviceError:
@@ -40,7 +40,7 @@ def main() -> None:
 
     with operators.compile("Gemm", questions, vectors, transB=1, device=device) as product:
         stored = held(product.session, vectors)  # once, for all questions
-        cosines = product(questions, stored)  # stays on the device, where an input is there
+        cosines = product(questions, stored)  # stays on the device if an input is there
         best, positions = (np.asarray(found) for found in operators.TopK(cosines, [NEAREST], device=device))
         (node,) = product.session.placement
     print(f"{len(questions)} x {COUNT} cosines on {device.name}, by {node.provider}")

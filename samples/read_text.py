@@ -1,11 +1,11 @@
-"""Reads the lines of text in a picture: one model finds the lines, another one reads each line.
+"""Reads the lines of text in a picture. One model finds the lines, and another model reads each line.
 
     pip install rapidocr
     python samples/read_text.py [PICTURE]
 
-The models are PaddleOCR's, from the wheel of rapidocr; the sample uses nothing else of that package. They have no image
-metadata, so the sample binds a contract with each picture. Lines must be horizontal; the sample says which are tilted.
-Without a picture, it draws a page.
+The sample uses the PaddleOCR models in the wheel of rapidocr, and nothing else from that package. The models have no
+image metadata, so the sample binds a contract with each picture. Lines must be horizontal. If a line is tilted, the
+sample tells you. If you pass no picture, the sample draws a page.
 """
 
 import sys
@@ -63,7 +63,7 @@ def boxes(heat: np.ndarray) -> list[tuple[int, int, int, int]]:
 
 
 def tilt(mask: np.ndarray) -> float:
-    """By how many degrees a line falls to the right; what is nearly as high as it is long has no direction."""
+    """The degrees by which a line falls to the right. A line that is nearly as high as it is long has no direction."""
     rows, columns = np.nonzero(mask)
     _, (side, other), angle = cv2.minAreaRect(np.stack([columns, rows], 1).astype(np.float32))
     if max(side, other) < 3 * min(side, other):
@@ -73,7 +73,7 @@ def tilt(mask: np.ndarray) -> float:
 
 
 def decode(scores: np.ndarray, characters: tuple[str, ...]) -> tuple[str, float]:
-    """The most likely character of each step. Repetitions count once, and the blanks between them not at all (CTC)."""
+    """The most likely character of each step. Repetitions count once, and blanks do not count (CTC)."""
     best = scores.argmax(axis=1)
     taken = (best != 0) & np.append(True, best[1:] != best[:-1])
     confidence = float(scores.max(axis=1)[taken].mean()) if taken.any() else 0.0

@@ -1,12 +1,12 @@
-"""Finds the pages of a folder of texts that a question is about.
+"""Finds the pages in a folder that answer a question.
 
     pip install tokenizers
     python samples/search_docs.py [QUESTION [FOLDER]]
 
-The package tokenizers cuts texts into tokens, as it does for language models, and learns here which ones from the pages
-themselves. The model is a table: how much each token says of each page (tf-idf). It takes the tokens of a question,
-any number of them, and gives a score for each page. A page is a file that ends in .md, .txt or .py. Without a folder,
-the pages are the docs of a checkout, or else the samples beside this one.
+The package tokenizers splits texts into tokens, as for language models. In this sample, it learns the tokens from the
+pages themselves. The model is a table that says how much each token tells about each page (tf-idf). It takes any number
+of tokens from a question, and returns a score for each page. A page is a file that ends in .md, .txt or .py. By
+default, the sample searches the docs in a checkout, or the samples if there are no docs.
 """
 
 import sys
@@ -35,7 +35,7 @@ def trained(texts: list[str]) -> Tokenizer:
 
 
 def weights(pages: list[list[int]], tokens: int) -> np.ndarray:
-    """Tokens x pages: a token counts more the more often a page has it, and the fewer pages have it."""
+    """Tokens x pages. A token counts more if a page has it often, and if few pages have it."""
     counts = np.stack([np.bincount(page, minlength=tokens) for page in pages], axis=1)
     rarity = np.log((1 + len(pages)) / (1 + (counts > 0).sum(axis=1, keepdims=True)))
     table = np.log1p(counts) * rarity
@@ -43,7 +43,7 @@ def weights(pages: list[list[int]], tokens: int) -> np.ndarray:
 
 
 def searcher(table: np.ndarray) -> LearningModel:
-    """A model of the table: the rows of the tokens, summed."""
+    """A model of the table, which adds up the rows of the tokens."""
     describe = LearningModelBuilder.create_tensor_feature_descriptor
     rows = LearningModelOperator("Gather").set_constant("data", table).set_input("indices", "tokens")
     total = LearningModelOperator("ReduceSum").set_input("data", "rows").set_constant("axes", np.int64([0]))

@@ -1,9 +1,9 @@
-"""Finds the class of every pixel of a picture, prints their shares, and colours the picture.
+"""Finds the class of every pixel in a picture, prints the share of each class, and colours the picture.
 
     python samples/segment_shapes.py PICTURE DRAWN
 
-The model knows drawn circles, squares and triangles and nothing else. It gives a number for each class and pixel, as
-models for semantic segmentation do. The classes are those of the picture's own pixels, whatever its size.
+The model finds only drawn circles, squares and triangles. Like other models for semantic segmentation, it returns a
+number for each class and pixel. The result has a class for each pixel of your picture, whatever its size.
 """
 
 import sys

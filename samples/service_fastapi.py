@@ -1,13 +1,13 @@
-"""A FastAPI application with a model's service mounted into it: its own addresses beside those of the model.
+"""A FastAPI application that mounts the service of a model next to its own addresses.
 
     pip install fastapi 'winml-py[serve]'
     python samples/service_fastapi.py [PORT [MODEL]]
     curl --data-binary @samples/pictures/seven.png 127.0.0.1:8000/vision/models/model
     curl 127.0.0.1:8000/
 
-The service limits the bytes, the pixels and the time of a request, and the requests that wait. The engine has its own
-process: if a model ends it, the service goes on with another one. On SIGTERM or Ctrl-C, requests that run are answered
-first.
+The service limits the bytes, the pixels and the time of a request, and the number of waiting requests. The engine runs
+in its own process. If a model crashes this process, the service continues with a new one. On SIGTERM or Ctrl-C, the
+service first answers the requests that are running.
 """
 
 import sys

@@ -1,12 +1,12 @@
-"""A service that classifies pictures over HTTP, with LitServe. It evaluates together what arrives at the same time.
+"""A service that classifies pictures over HTTP, with LitServe. It evaluates requests together that arrive together.
 
     pip install litserve
     python samples/service_litserve.py [PORT [MODEL]]
     curl --data-binary @samples/pictures/seven.png 127.0.0.1:8000/predict
 
-The size, the pixels and the time of a request are limited, and what is no picture is refused before it reaches the
-worker. The engine has its own process: if a model ends it, the worker goes on with another one. `winml-py serve` does
-the same, and more, without a program.
+The service limits the size, the pixels and the time of a request. It refuses data that are not a picture before they
+reach the worker. The engine runs in its own process. If a model crashes this process, the worker continues with a new
+one. `winml-py serve` does the same and more, and needs no program.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ MOST_BYTES, MOST_PIXELS, MOST_SECONDS, MOST_TOGETHER = 8 << 20, 24_000_000, 10, 
 
 
 async def body_of(request: Request) -> bytes:
-    """Receives a request whole, and refuses what holds no picture."""
+    """Receives a whole request, and refuses it if it holds no picture."""
     body = bytearray()
     try:
         async with asyncio.timeout(MOST_SECONDS):
@@ -46,7 +46,7 @@ async def body_of(request: Request) -> bytes:
                 body += piece
                 if len(body) > MOST_BYTES:
                     raise HTTPException(413, f"Send at most {MOST_BYTES} bytes.")
-        ImageFeatureValue.load(bytes(body), fast_decode=True, max_pixels=MOST_PIXELS)  # reads the head alone
+        ImageFeatureValue.load(bytes(body), fast_decode=True, max_pixels=MOST_PIXELS)  # reads only the header
     except TimeoutError:
         raise HTTPException(408, f"Send within {MOST_SECONDS} seconds.") from None
     except PictureError as error:
@@ -76,12 +76,12 @@ class Pictures(litserve.LitAPI):
         return inputs
 
     def predict(self, x: list[bytes]) -> list[LearningModelEvaluationResult]:
-        if self.session.is_lost:  # a picture before these ended the process of its engine
+        if self.session.is_lost:  # an earlier picture ended the process of the engine
             self.session.close()
             self.session = LearningModelSession(LearningModel.load(self.path), None, self.options)
         try:
             return list(self.session.evaluate_many(x, fast_decode=True))
-        except EngineLostError as error:  # one of these ended it
+        except EngineLostError as error:  # one of these pictures ended it
             return [LearningModelEvaluationResult("", {}, error)] * len(x)
 
     def unbatch(self, output: list[LearningModelEvaluationResult]) -> list[LearningModelEvaluationResult]:
@@ -95,7 +95,7 @@ class Pictures(litserve.LitAPI):
 
 
 def stop(service: int, *_: object) -> NoReturn:
-    """Ends the service with its processes. Without it, SIGTERM would end the first of them alone."""
+    """Ends the service with its processes. Without this, SIGTERM would end only the first one."""
     if os.getpid() == service:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise KeyboardInterrupt

@@ -1,10 +1,10 @@
 """Makes a picture twice as wide and as high, on the best GPU, or on the CPU if there is no GPU.
 
-    python samples/upscale.py                            half of the sample's photograph, compared with the whole
-    python samples/upscale.py PICTURE TARGET [MODEL]     a picture of yours; TARGET is the file to write
+        python samples/upscale.py                            enlarges a photograph at half size, and compares the result
+    python samples/upscale.py PICTURE TARGET [MODEL]     enlarges your picture, and writes the file TARGET
 
-MODEL is any model from a picture to a picture, such as one that removes noise. The picture goes through it in tiles, so
-that a device needs memory for one tile, however large the picture is.
+MODEL can be any model that takes and returns a picture, such as one that removes noise. The sample evaluates the
+picture in tiles. A device therefore needs memory for only one tile, however large the picture is.
 """
 
 import math
@@ -22,13 +22,13 @@ TILE, MARGIN = 256, 16
 
 
 def starts(length: int) -> list[int]:
-    """Where tiles begin in one direction. All have one size; each begins two margins before the end of the last one."""
+    """Where tiles of one size begin in one direction. Each begins two margins before the end of the previous one."""
     last = max(length - TILE, 0)
     return [*range(0, last, TILE - 2 * MARGIN), last]
 
 
 def enlarged(session: LearningModelSession, picture: Image.Image) -> Image.Image:
-    """What the model makes of a picture, tile by tile."""
+    """The model's output for a picture, tile by tile."""
     width, height = min(TILE, picture.width), min(TILE, picture.height)
     corners = [(left, top) for top in starts(picture.height) for left in starts(picture.width)]
     tiles = (picture.crop((left, top, left + width, top + height)) for left, top in corners)
@@ -48,7 +48,7 @@ def enlarged(session: LearningModelSession, picture: Image.Image) -> Image.Image
 
 
 def decibels(picture: Image.Image, original: Image.Image) -> float:
-    """The peak signal-to-noise ratio. Where pictures differ by a tenth less, it is about one decibel higher."""
+    """The peak signal-to-noise ratio. If pictures differ by a tenth less, it is about one decibel higher."""
     difference = np.asarray(picture, np.float64) - np.asarray(original, np.float64)
     return 10 * math.log10(255**2 / np.square(difference).mean())
 

@@ -1,10 +1,10 @@
-"""Reads the digit that somebody holds in front of a camera, frame by frame.
+"""Reads a digit that you hold in front of a camera, frame by frame.
 
-    python samples/webcam.py                   the first camera
-    python samples/webcam.py 1                 the second
-    python samples/webcam.py VIDEO_OR_FOLDER   a video file, or a folder of JPEG and PNG files
+        python samples/webcam.py                   reads from the first camera
+    python samples/webcam.py 1                 reads from the second camera
+    python samples/webcam.py VIDEO_OR_FOLDER   reads a video file, or a folder of JPEG and PNG files
 
-It reads 100 frames at most. The digit must be white on black and fill the height of the frame.
+The sample reads at most 100 frames. The digit must be white on black and fill the height of the frame.
 """
 
 import os
