@@ -1,4 +1,4 @@
-"""The Windows ML way of running models - load, bind, evaluate - for Python, on every system.
+"""Runs ONNX models on every system, with the API of Windows ML: load, bind, evaluate.
 
 The public names only. A name is loaded on first use, so that a program pays only for what it needs. Capabilities, too:
 after `import winml_py`, `winml_py.vision` is available. `__init__.pyi` states the names again, for type checkers.

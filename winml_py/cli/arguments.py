@@ -64,7 +64,7 @@ labels_option = click.option(
 isolated_option = click.option("--isolated", is_flag=True, help="Evaluate in a separate process, safe from crashes.")
 device_option = click.option("--device", default="cpu", metavar="NAME", help="cpu (default), gpu, or a device name.")
 settings_option = click.option(
-    "--settings", type=InputFile(), default="", metavar="FILE", help="A file from `winml-py tune --output`."
+    "--settings", type=InputFile(), default="", metavar="FILE", help="Use options that `winml-py tune` wrote."
 )
 
 
@@ -189,7 +189,7 @@ def size_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """`--size H,W` and `--dim NAME=N`; the command receives them as `sizes`, for the sizes that a model leaves free."""
 
     @click.option("--size", metavar="H,W", callback=_read_size, help="Height and width, if the model leaves them free.")
-    @pairs_option("--dim", "dimensions", metavar="NAME=N", help="The size of a free dimension; repeatable.")
+    @pairs_option("--dim", "dimensions", metavar="NAME=N", help="Set the size of a free dimension. Repeatable.")
     @wraps(command)
     def with_sizes(*args: object, size: tuple[int, int] | None, dimensions: dict[str, str], **options: object) -> Any:
         for name, number in dimensions.items():

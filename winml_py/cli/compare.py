@@ -20,15 +20,16 @@ from .style import emit, print_line, print_table, show_progress
 
 @click.command()
 @click.argument("models", nargs=-1, required=True, metavar="MODEL... [INPUT]...")
-@click.option("--nodes", is_flag=True, help="Also find the first node that differs, on the most doubtful input.")
+@click.option("--nodes", is_flag=True, help="Also find the first node that differs.")
 @setup_options
 @json_option
 def compare(models: tuple[str, ...], nodes: bool, setup: Setup, as_json: bool) -> None:
-    """Compare the answers of MODEL with those of a second MODEL, or of another engine, device or precision.
+    """Check whether another model, engine or device changes answers.
 
-    --engine, --device, --precision and --settings are those of the second side; the first has the defaults. Without
-    INPUT, both evaluate the samples stored in MODEL, or example inputs. An answer is settled if it leads by more than
-    twice the largest difference of any input. The exit code is 1 if an answer changes.
+    Compares MODEL with a second MODEL, or with itself on another engine, device or precision. --engine, --device,
+    --precision and --settings apply to the second side. The first side uses the defaults. Without INPUT, both evaluate
+    the samples stored in MODEL, or example inputs. An answer is settled if its lead is more than twice the largest
+    difference of any input. If an answer changes, the exit code is 1.
     """
     model, *inputs = models
     second_model = inputs.pop(0) if inputs and inputs[0].lower().endswith(".onnx") else model

@@ -63,11 +63,11 @@ _FIELDS: dict[str, dict[str, Any]] = {
 @model_argument
 @output_option("The model to write.", required=True)
 @force_option
-@click.option("--from", "source", metavar="NAME", help="imagenet, yolo, ..., or a Hugging Face or timm config.")
-@pairs_option("--set", "fields", metavar="FIELD=VALUE", help="A field: pixel_format, mean, kernel, ...; repeatable.")
-@click.option("--learn", metavar="FUNCTION", help="The function: module:name or file.py:name.")
-@click.option("--sample", "samples", multiple=True, metavar="PICTURE", help='Store its answer, or "example".')
-@click.option("--build-in", "is_built_in", is_flag=True, help="Add nodes, so that OUTPUT takes bytes.")
+@click.option("--from", "source", metavar="NAME", help="imagenet, yolo, ... or a Hugging Face or timm config.")
+@pairs_option("--set", "fields", metavar="FIELD=VALUE", help="Set pixel_format, mean, kernel, ... Repeatable.")
+@click.option("--learn", metavar="FUNCTION", help="Learn from a function, module:name or file.py:name.")
+@click.option("--sample", "samples", multiple=True, metavar="PICTURE", help="Store a picture and its answer.")
+@click.option("--build-in", "is_built_in", is_flag=True, help="Add nodes so that the new model takes bytes.")
 @click.option("--pictures", type=click.Choice(list(_PICTURES)), help="Byte order for --build-in and --learn.")
 @labels_option
 @click.option("--answers", metavar="KIND", help="Add outputs: auto, classes, yolo, detr, ...")
@@ -85,10 +85,11 @@ def contract(
     answers: str | None,
     as_json: bool,
 ) -> None:
-    """Write MODEL with an image contract: its inputs become images, or with --build-in, take bytes.
+    """Write an image contract into a model.
 
-    --set changes the contract that MODEL states, as in --set mean=127.5. --from starts from another contract. --learn
-    runs FUNCTION's code. --sample stores answers for `winml-py run --check`, and changes nothing else.
+    The inputs of the new model become images or, with --build-in, take bytes. --set changes a field of MODEL's
+    contract, as in --set mean=127.5. --from uses another contract. --learn runs the code of FUNCTION to infer the
+    contract. --sample stores answers for `winml-py run --check`, and changes nothing else.
     """
     is_stated = bool(source or fields)
     needs_building = bool(labels or answers or (pictures and not learn))

@@ -30,15 +30,15 @@ from .style import emit, print_line, print_sizes, show_progress, warn_assumed
 @output_option("The model to write.", required=True)
 @force_option
 @click.option("--float16", "is_float16", is_flag=True, help="Convert to float16.  [required]")
-@click.option("--keep-io-types", is_flag=True, help="Leave inputs and outputs in float32.")
-@click.option("--keep-float32", multiple=True, metavar="NODE", help="A node or operator to keep float32; repeatable.")
+@click.option("--keep-io-types", is_flag=True, help="Keep inputs and outputs in float32.")
+@click.option("--keep-float32", multiple=True, metavar="NODE", help="Keep a node or operator in float32. Repeatable.")
 @click.option(
     "--tolerance",
     type=click.FloatRange(0, min_open=True),
     default=0.01,
     show_default=True,
     metavar="X",
-    help="Largest difference, over its channel's magnitude.",
+    help="Largest difference, relative to its channel.",
 )
 @size_options
 @contract_option
@@ -55,9 +55,10 @@ def convert(
     contract: ImageContract | None,
     as_json: bool,
 ) -> None:
-    """Convert MODEL to float16, and check its results on INPUT or on example inputs.
+    """Convert a model to float16.
 
-    Nodes that lose too much precision stay in float32. If results differ by more than --tolerance, nothing is written.
+    The command checks the results on INPUT, or on example inputs. Nodes that would lose too much precision stay in
+    float32. If the results differ by more than --tolerance, the command writes nothing.
     """
     if not is_float16:
         raise click.UsageError("Say what to convert to: add --float16.")

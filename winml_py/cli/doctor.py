@@ -38,7 +38,7 @@ from .style import emit, format_number, format_size, print_line, print_pairs, pr
 def devices(as_json: bool) -> None:
     """List the devices that models can run on, best first.
 
-    Each has just run a small model. `winml-py run --device` takes a name from this list.
+    The command runs a small model on each device. You can pass a name from the list to `winml-py run --device`.
     """
     names = ("name", "hardware", "vendor", "provider", "memory", "supports_float16")
     facts = [
@@ -62,13 +62,13 @@ def _print_devices(facts: Facts) -> None:
 
 
 @click.command()
-@click.option("--clear-cache", is_flag=True, help="Only clear the cache of models.")
+@click.option("--clear-cache", is_flag=True, help="Clear the cache of models instead.")
 @json_option
 def doctor(clear_cache: bool, as_json: bool) -> None:
     """Report what is installed and what works.
 
-    The report covers versions, providers, drivers and cores. Every device runs a small model. The exit code is 1 if
-    something is wrong.
+    The report covers versions, providers, drivers and cores. Each device runs a small model. If something is wrong,
+    the exit code is 1.
     """
     if clear_cache:
         models = clear_all()

@@ -32,10 +32,11 @@ _PATTERNS = (
 @click.argument("folder", type=click.Path(), default=".")
 @json_option
 def examples(folder: str, as_json: bool) -> None:
-    """Copy the files of the documentation's examples to FOLDER.
+    """Copy the models, programs and pictures of the documentation.
 
-    Models go to FOLDER/models, programs and pictures to FOLDER/samples. FOLDER is the current folder by default, and is
-    created if it is missing. If a file of yours has the name of an example, it stays, and nothing is copied.
+    Models go to FOLDER/models. Programs and pictures go to FOLDER/samples. The default FOLDER is the current one. If it
+    does not exist, the command creates it. If one of your own files has the name of an example, the command copies
+    nothing.
     """
     emit({"folder": folder, "files": copy_examples(folder)}, as_json, _print_copies)
 

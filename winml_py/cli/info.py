@@ -33,7 +33,7 @@ _FACTS = ("name", "author", "domain", "description", "version", "size", "precisi
 @model_argument
 @json_option
 def info(model: str, as_json: bool) -> None:
-    """Show MODEL's inputs, outputs and metadata, without running it."""
+    """Show the inputs, outputs and metadata of a model."""
     with prefix_errors(model):
         facts = _describe_model(LearningModel.load(model), model)
     emit(facts, as_json, _print_model)

@@ -53,7 +53,7 @@ class _Program(click.Group):
 )
 @click.version_option(__version__, prog_name="winml-py")
 def main() -> None:
-    """Run ONNX models the Windows ML way: load, bind, evaluate.
+    """Run ONNX models as Windows ML does: load, bind, evaluate.
 
     Exit codes: 1 run, 2 usage, 3 model, 4 input, 5 output, 6 device, 7 package.
     """

@@ -29,14 +29,17 @@ from .style import emit, format_number, print_line, print_sizes, print_table, sh
 @click.command()
 @click.argument("models", nargs=-1, required=True, metavar="MODEL... [INPUT]...")
 @click.option("-n", "--iterations", type=click.IntRange(1), metavar="N", help="Evaluations after the first.  [100]")
-@click.option("--profile", "is_profile", is_flag=True, help="Show each node's time instead.  [-n 20]")
-@output_option("Write the trace, for Perfetto.", "--trace", "FILE")
+@click.option("--profile", "is_profile", is_flag=True, help="Print the time of each node instead.  [-n 20]")
+@output_option("Write a trace for Perfetto.", "--trace", "FILE")
 @setup_options
 @json_option
 def perf(
     models: tuple[str, ...], iterations: int | None, is_profile: bool, trace: str | None, setup: Setup, as_json: bool
 ) -> None:
-    """Measure each MODEL (or folder of them) on INPUT, or on example inputs."""
+    """Measure the speed of models.
+
+    A MODEL can be a folder of models. Without INPUT, the models evaluate example inputs.
+    """
     # The first word is a model or a folder of models, and so are the words after it that end in .onnx.
     count = 1
     while count < len(models) and models[count].lower().endswith(".onnx"):

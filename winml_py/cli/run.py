@@ -50,17 +50,17 @@ if TYPE_CHECKING:
 @click.command()
 @model_argument
 @inputs_argument
-@click.option("--top-k", type=click.IntRange(1), metavar="N", help="The best N of any row.  [5, of scores only]")
+@click.option("--top-k", type=click.IntRange(1), metavar="N", help="Print the best N of each row.  [5, for scores]")
 @labels_option
 @click.option(
     "--layout",
     type=click.Choice(KINDS),
     default=AUTO,
     metavar="KIND",
-    help="The outputs' layout: yolo, detr, masks, none, ...",
+    help="Layout of the outputs: yolo, detr, masks, none, ...",
 )
-@click.option("--threshold", type=click.FloatRange(0, 1), metavar="SCORE", help="Objects need a higher score.")
-@click.option("--check", is_flag=True, help="Check MODEL against the answers stored in it.")
+@click.option("--threshold", type=click.FloatRange(0, 1), metavar="SCORE", help="Hide objects with a lower score.")
+@click.option("--check", is_flag=True, help="Compare MODEL's answers with those stored in it.")
 @output_option("The file or folder to write; see above.")
 @force_option
 @setup_options
@@ -81,8 +81,8 @@ def run(
 ) -> None:
     """Evaluate MODEL on every INPUT.
 
-    An input is a picture, a video, a folder or pattern ("*.jpg") of pictures, or an array in a .npy or .csv file. For a
-    model with several inputs, write NAME=FILE.
+    An input can be a picture, a video, a folder of pictures, a pattern ("*.jpg"), or an array in a .npy or .csv
+    file. If the model has several inputs, write NAME=FILE.
 
     \b
     --output FILE.png    the model's output picture, or the input with the

@@ -35,16 +35,16 @@ def _read_amount(step: int, _: click.Context, __: click.Parameter, text: str | N
 
 @click.command()
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True)
-@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="The address to listen on; 127.0.0.1 by default.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, metavar="N", help="The port; 0 for a free one.")
-@click.option("--allow-host", "names", multiple=True, metavar="NAME", help="A name that clients use; repeatable.")
-@click.option("--idle", type=click.FloatRange(0), default=0, metavar="S", help="Free a model unused for S seconds.")
+@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="The address to listen on.  [127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, metavar="N", help="The port, or 0 for a free one.")
+@click.option("--allow-host", "names", multiple=True, metavar="NAME", help="A host name that clients use. Repeatable.")
+@click.option("--idle", type=click.FloatRange(0), default=0, metavar="S", help="Close a model after S idle seconds.")
 @click.option("--max-waiting", "waiting", type=click.IntRange(1), metavar="N", help="Requests at once.  [128]")
-@click.option("--max-seconds", "seconds", type=click.FloatRange(0.1), metavar="S", help="Seconds for a request.  [30]")
+@click.option("--max-seconds", "seconds", type=click.FloatRange(0.1), metavar="S", help="Limit for a request.  [30]")
 @click.option(
     "--max-bytes", callback=partial(_read_amount, 1024), metavar="N", help="Bytes of a request, as 10M.  [64 MB]"
 )
-@click.option("--max-pixels", callback=partial(_read_amount, 1000), metavar="N", help="Picture pixels.  [50 M]")
+@click.option("--max-pixels", callback=partial(_read_amount, 1000), metavar="N", help="Pixels of a picture.  [50 M]")
 @click.option("--log", type=click.Choice(("text", "json")), default="text", metavar="KIND", help="text or json.")
 @labels_option
 @setup_options
@@ -63,9 +63,10 @@ def serve(
     as_json: bool,
     **limits: Any,
 ) -> None:
-    """Serve each MODEL over HTTP: POST /models/NAME with a picture, or KServe's protocol.
+    """Serve models over HTTP.
 
-    A MODEL is a file, NAME=FILE, a published folder, or a folder of models. Ctrl-C ends it after the requests that run.
+    Clients send a picture to POST /models/NAME, or use the KServe protocol. A MODEL is a file, NAME=FILE, a published
+    folder, or a folder of models. To stop the service after the running requests, press Ctrl-C.
     """
     from ..serve.models import ServedModel
     from ..serve.server import ModelServer

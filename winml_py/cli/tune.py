@@ -46,9 +46,10 @@ def tune(
 ) -> None:
     """Search for session options that make MODEL faster.
 
-    On a CPU it tries engines, number types, threads and memory, on a GPU its provider's options. A change is kept if it
-    is clearly faster than the best so far, and the results on every INPUT stay the same. Without INPUT, the engine and
-    the number type stay. LearningModelSessionOptions.load(FILE) reads the file that --output writes.
+    On a CPU, the command tries engines, number types, threads and memory settings. On a GPU, it tries the options of
+    the provider. It keeps a change if it is clearly faster and the results on every INPUT stay the same. Without INPUT,
+    it keeps the engine and the number type. To read the file that --output writes, call
+    LearningModelSessionOptions.load(FILE).
     """
     if output:
         require_folder(output)

@@ -18,8 +18,8 @@ from .style import emit, print_line
 @click.command()
 @click.argument("model", type=click.Path(), required=False)
 @click.argument("picture", type=click.Path(), required=False)
-@click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="The port; 0 for a free one.")
-@click.option("--no-browser", is_flag=True, help="Print the address, and open no browser.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="The port, or 0 for a free one.")
+@click.option("--no-browser", is_flag=True, help="Print the address instead of opening a browser.")
 @labels_option
 @device_option
 @json_option
@@ -32,10 +32,10 @@ def view(
     device: str,
     as_json: bool,
 ) -> None:
-    """Show what MODEL sees of PICTURE, on a local page: the part it takes, its tensor as a picture, the answer, the
-    times.
+    """Show on a local web page what MODEL sees.
 
-    Ctrl-C, or closing the terminal, ends it.
+    The page shows the part of PICTURE that the model uses, the tensor as a picture, the answer and the times. To stop
+    it, press Ctrl-C or close the terminal.
     """
     from ..view.server import PageServer
     from ..view.workbench import Workbench
