@@ -21,7 +21,7 @@ from ..core.base.atomic_files import require_folder, write_atomically
 from ..core.base.messages import type_name
 from ..core.contracts.published.model_files import require_another_file
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor
-from ..core.features.files import is_file, read_file, require_content
+from ..core.features.files import read_file
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.prepare import as_picture, open_deferred, prepare
 from ..core.features.ranking import find_best_classes
@@ -194,12 +194,13 @@ def _store_inputs(model: LearningModel, sample: Sample, budget: int, seed: int) 
 
 def _store_value(model: LearningModel, feature: FeatureDescriptor, value: Any, budget: int) -> KnownInput:
     pictures = find_bytes_format(model, feature)
-    if is_file(value, feature) or (pictures and isinstance(value, (str, os.PathLike))):
-        value = read_file(require_content(value))
+    if pictures and isinstance(value, (str, os.PathLike)):
+        value = read_file(value)
     source: Any = as_picture(value) if pictures else None
     if source is None:
-        prepared = prepare(value, feature)
-        source = open_deferred(prepared) if prepared.is_deferred else prepared.source
+        prepared = prepare(value, feature, files=True)
+        opened = open_deferred(prepared) if prepared.is_deferred else None
+        source = prepared.source if opened is None else prepare(opened, feature).source
     if isinstance(source, ImageFeatureValue):
         if len(source.video_frames) > 1:
             raise InvalidArgumentError(f"Expected one picture for {feature.name}, got a batch.")
