@@ -82,7 +82,7 @@ NOT_CALLED = {
     "OptimizationReport",
     "OutputReport",
     "PicturePlacement",
-    "PlacedNode",
+    "AssignedNode",
     "Profile",
     "ShownPage",
     "Time",

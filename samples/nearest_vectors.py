@@ -42,7 +42,7 @@ def main() -> None:
         stored = held(product.session, vectors)  # once, for all questions
         cosines = product(questions, stored)  # stays on the device if an input is there
         best, positions = (np.asarray(found) for found in operators.TopK(cosines, [NEAREST], device=device))
-        (node,) = product.session.placement
+        (node,) = product.session.assigned_nodes
     print(f"{len(questions)} x {COUNT} cosines on {device.name}, by {node.provider}")
     for (one, _), cosine, position in zip(TWINS, best, positions, strict=True):
         print(f"{one}:", ", ".join(f"{near} ({value:.3f})" for near, value in zip(position, cosine, strict=True)))

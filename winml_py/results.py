@@ -5,16 +5,16 @@ from .core.features.ranking import Prediction
 from .core.imaging.picture_placement import PicturePlacement
 from .core.imaging.video_writer import Framed
 from .core.model.contracts import AttachedContracts
-from .core.runtime.engine import Explanation, PlacedNode
+from .core.runtime.engine import AssignedNode, Explanation
 from .core.session.stream import EvaluationStream
 
 __all__ = [
+    "AssignedNode",
     "AsyncOperation",
     "AttachedContracts",
     "EvaluationStream",
     "Explanation",
     "Framed",
     "PicturePlacement",
-    "PlacedNode",
     "Prediction",
 ]

@@ -8,7 +8,7 @@ from typing import Any
 
 from .core.base.cancellation import Stop
 from .core.runtime.device import LearningModelDevice
-from .core.runtime.engine import EngineOptions, Explanation, LocalEngine, PlacedNode
+from .core.runtime.engine import AssignedNode, EngineOptions, Explanation, LocalEngine
 from .core.runtime.request import CompileRequest
 from .core.runtime.runs import Bound, fill
 from .enums import Precision
@@ -87,7 +87,7 @@ class FakeEngine(LocalEngine):
             raise EvaluationError(f"The function of the fake device raised {type(error).__name__}: {error}") from error
         return fill(bound.outputs, outputs)
 
-    def placement(self) -> list[PlacedNode]:
+    def list_assigned_nodes(self) -> list[AssignedNode]:
         """No nodes."""
         return []
 

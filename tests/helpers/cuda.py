@@ -11,7 +11,7 @@ import onnxruntime
 
 from winml_py import LearningModelDevice, Precision
 from winml_py.core.base.arrays import DeviceArray, MemoryLocation
-from winml_py.core.runtime.engine import EngineOptions, Explanation, PlacedNode
+from winml_py.core.runtime.engine import AssignedNode, EngineOptions, Explanation
 from winml_py.core.runtime.providers.catalogue import CUDA
 from winml_py.core.runtime.providers.provider import ProviderDevice
 from winml_py.core.runtime.request import CompileRequest
@@ -93,7 +93,7 @@ class _Engine:
                 memory[...] = fresh.pop(name)
         return fresh
 
-    def placement(self) -> list[PlacedNode]:
+    def list_assigned_nodes(self) -> list[AssignedNode]:
         return []
 
     def close(self) -> None:

@@ -114,7 +114,7 @@ def is_binding_class(node: ast.ClassDef) -> bool:
     """Whether a class runs a `Bound`, and is no engine: what an engine keeps in `Bound.natives`, say."""
     methods = {method.name: method.args.args for method in node.body if isinstance(method, ast.FunctionDef)}
     first = [ast.unparse(argument.annotation) for argument in methods.get("run", [])[1:2] if argument.annotation]
-    return first == ["Bound"] and not {"explanation", "placement"} & set(methods)
+    return first == ["Bound"] and not {"explanation", "list_assigned_nodes"} & set(methods)
 
 
 WAY = """

@@ -82,7 +82,7 @@ def test_a_session_on_each_kind(gpu: LearningModelDevice, kind: LearningModelDev
     assert session.device is device
     came = session.evaluate_features({"X": np.float32([-2, -1, 0, 1, 2])}).outputs["Y"]
     assert came.to_numpy().tolist() == [0, 0, 0, 1, 2]
-    assert {node.provider for node in session.placement} == {gpu.provider}
+    assert {node.provider for node in session.assigned_nodes} == {gpu.provider}
 
 
 def half_model(*, cast: bool) -> bytes:

@@ -124,7 +124,7 @@ REFUSED = "; ".join(
         "refused(lambda: numbers(session))",
         "refused(lambda: session.evaluate_many([image]))",
         "refused(lambda: session.upload(image))",
-        "refused(lambda: session.placement)",
+        "refused(lambda: session.assigned_nodes)",
         "assert 'of another process' in repr(session)",
     ]
 )

@@ -44,7 +44,7 @@ def expected(model: onnx.ModelProto) -> Any:
 
 
 def require_folded(session: LearningModelSession, model: onnx.ModelProto) -> None:
-    assert [node.operator for node in session.placement] == ["Conv"]
+    assert [node.operator for node in session.assigned_nodes] == ["Conv"]
     came = session.evaluate_features({"x": X}).outputs["y"].to_numpy()
     np.testing.assert_allclose(came, expected(model), rtol=1e-5)
 
@@ -67,7 +67,7 @@ def test_in_a_model_whose_weights_are_in_another_file(tmp_path: Path) -> None:
 def test_an_old_model_lists_all_of_them_and_is_left_as_it_is() -> None:
     model = proto(ir_version=3)
     session = open_session(model.SerializeToString())
-    assert [node.operator for node in session.placement] == ["Conv"]
+    assert [node.operator for node in session.assigned_nodes] == ["Conv"]
     came = session.evaluate_features({"x": X}).outputs["y"].to_numpy()
     np.testing.assert_allclose(came, expected(model), rtol=1e-5)
 

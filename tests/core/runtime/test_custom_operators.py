@@ -95,7 +95,7 @@ def test_a_model_of_nothing_else() -> None:
     np.testing.assert_array_equal(run(whole, operator, x=X)["y"], -X)
     with open_free_session(whole, operators=[operator]) as made:
         assert made.engine == "python"
-        assert made.placement == [("node Own", "Own", "Python")]
+        assert made.assigned_nodes == [("node Own", "Own", "Python")]
     with pytest.raises(ClosedError):
         made.evaluate_features({"x": X})
 
@@ -467,7 +467,7 @@ def test_on_a_gpu(gpu: LearningModelDevice) -> None:
         for _ in range(2):
             found = made.evaluate_features({"x": x}).outputs["y"].to_numpy()
             np.testing.assert_allclose(found, np.maximum(1 - x, 0), rtol=1e-6)
-        assert {node.provider for node in made.placement} == {gpu.provider, "Python"}
+        assert {node.provider for node in made.assigned_nodes} == {gpu.provider, "Python"}
 
 
 def test_float16_models(gpu: LearningModelDevice) -> None:

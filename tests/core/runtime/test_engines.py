@@ -82,7 +82,7 @@ def test_the_engine_and_the_type_are_those_of_the_options(
     is_openvino = engine == "openvino" or precision.is_half
     assert session.engine == (OPENVINO if is_openvino else "onnxruntime")
     assert session.precision is (precision if precision.is_half else Precision.FLOAT32)
-    assert session.placement[0].provider == (OPENVINO if is_openvino else "CPUExecutionProvider")
+    assert session.assigned_nodes[0].provider == (OPENVINO if is_openvino else "CPUExecutionProvider")
     assert "by default" in str(session.explain()) or engine or precision is not Precision.AUTO
     x = noise(np.float16 if element == FLOAT16 else np.float32)
     (expected,) = ort.InferenceSession(conv(element), providers=["CPUExecutionProvider"]).run(None, {"x": x})
@@ -133,7 +133,7 @@ def test_a_provider_by_name(openvino: ProviderDevice) -> None:
     for name in ("openvino", "OpenVINO", "OPENVINO"):
         opened = open_free_session(conv(), engine=name)
         assert opened.engine == OPENVINO
-    assert {node.provider for node in opened.placement} == {OPENVINO}
+    assert {node.provider for node in opened.assigned_nodes} == {OPENVINO}
     x = noise()
     expected = open_free_session(conv()).evaluate_features({"x": x}).outputs["y"].to_numpy()
     np.testing.assert_allclose(opened.evaluate_features({"x": x}).outputs["y"].to_numpy(), expected, atol=1e-5)

@@ -138,7 +138,7 @@ def test_an_array_without_elements(gpu: LearningModelDevice) -> None:
 def test_strings_stay_on_the_host_and_run(gpu: LearningModelDevice) -> None:
     session = open_free_session(unary("Identity", [2], STRING), gpu)
     assert session.evaluate_features({"x": np.array(["a", "b"], object)}).outputs["y"].to_numpy().tolist() == ["a", "b"]
-    assert {node.provider for node in session.placement} == {"CPUExecutionProvider"}
+    assert {node.provider for node in session.assigned_nodes} == {"CPUExecutionProvider"}
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8, np.bool_, np.float16])
@@ -360,7 +360,7 @@ def round_model() -> bytes:
 def test_what_is_left_to_the_cpu_is_listed_or_an_error(gpu: LearningModelDevice) -> None:
     session = open_free_session(round_model(), gpu)
     assert session.evaluate_features({"x": np.float32([1.4, -2.6])}).outputs["y"].to_numpy().tolist() == [-1, 3]
-    assert ("rounding", "Round", "CPUExecutionProvider") in session.placement
+    assert ("rounding", "Round", "CPUExecutionProvider") in session.assigned_nodes
     with pytest.raises(NotSupportedError, match=r"does not support every node.*allow_cpu_fallback"):
         open_free_session(round_model(), gpu, allow_cpu_fallback=False)
 

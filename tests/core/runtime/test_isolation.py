@@ -242,7 +242,7 @@ class TestTheSameAnswers:
 
     def test_what_the_engine_says_of_itself(self, session: LearningModelSession) -> None:
         with LearningModelSession(session.model, options=options(None)) as plain:
-            assert session.placement == plain.placement
+            assert session.assigned_nodes == plain.assigned_nodes
             assert (session.engine, session.precision) == (plain.engine, plain.precision)
             assert str(session.explain()) == f"{plain.explain()}; in a separate process"
             assert session.get_intra_op_num_threads() == plain.get_intra_op_num_threads()

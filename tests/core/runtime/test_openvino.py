@@ -429,7 +429,7 @@ def test_closing_in_the_middle_of_a_run_keeps_what_is_bound(monkeypatch: pytest.
 
 def test_placement() -> None:
     opened = open_free_session(unary("Sin", [4]), engine="openvino")
-    assert [(node.operator, node.provider) for node in opened.placement] == [("Math", "openvino")]
+    assert [(node.operator, node.provider) for node in opened.assigned_nodes] == [("Math", "openvino")]
 
 
 def test_profiles_are_of_onnx_runtime() -> None:

@@ -74,7 +74,7 @@ def test_a_model_is_compiled_once(chain: Path, monkeypatch: pytest.MonkeyPatch) 
     assert {file.name for file in made.path.iterdir()} == {"compiled.blob", "manifest.json"}
     for session in sessions:
         assert is_right(session, chain)
-        assert [node.provider for node in session.placement] == ["openvino"] * len(session.placement)
+        assert [node.provider for node in session.assigned_nodes] == ["openvino"] * len(session.assigned_nodes)
 
 
 def test_the_file_and_the_model_may_go_while_a_session_uses_them(chain: Path, tmp_path: Path) -> None:

@@ -318,7 +318,7 @@ def test_a_model_without_inputs() -> None:
 
 
 def test_placement_names_every_node_on_the_cpu_too(digits: LearningModelSession) -> None:
-    placed = digits.placement
+    placed = digits.assigned_nodes
     assert {node.provider for node in placed} == {"CPUExecutionProvider"}
     assert {"Conv", "Softmax"} <= {node.operator for node in placed}
 

@@ -154,7 +154,7 @@ ORT_ONLY = {
 """The options of ONNX Runtime alone, and their public names: an engine from a package of its own refuses them."""
 
 
-class PlacedNode(NamedTuple):
+class AssignedNode(NamedTuple):
     """A node of the optimised graph, and the provider that runs it."""
 
     node: str
@@ -206,7 +206,7 @@ class Engine(Protocol):
     def upload(self, array: Array) -> DeviceArray:
         """Copies a C-contiguous array to its `location`; the caller holds the session's lock."""
 
-    def placement(self) -> list[PlacedNode]:
+    def list_assigned_nodes(self) -> list[AssignedNode]:
         """Which provider runs which node."""
 
     def end_profiling(self) -> bytes:

@@ -195,7 +195,7 @@ class Float32Engine:
     def __init__(self, engine: OrtEngine, names: frozenset[str]) -> None:
         self.options, self.location = engine.options, engine.location
         self._engine, self._names = engine, names
-        self.upload, self.placement = engine.upload, engine.placement
+        self.upload, self.list_assigned_nodes = engine.upload, engine.list_assigned_nodes
         self.end_profiling, self.close = engine.end_profiling, engine.close
 
     @property

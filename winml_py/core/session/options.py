@@ -153,7 +153,7 @@ class LearningModelSessionOptions(Object):
     )
     """Whether nodes that a GPU's provider does not take may run on the CPU.
 
-    Default True, and `session.placement` lists them; False makes them an error.
+    Default True, and `session.assigned_nodes` lists them; False makes them an error.
     """
 
     batch_size_override = Setting[int, int](

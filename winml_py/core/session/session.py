@@ -31,7 +31,7 @@ from ..features.tensor_classes import TensorString
 from ..imaging.picture_placement import PicturePlacement
 from ..model.model import LearningModel
 from ..runtime.device import LearningModelDevice
-from ..runtime.engine import Explanation, PlacedNode
+from ..runtime.engine import AssignedNode, Explanation
 from .compile import compile_model, require_known_dimensions, require_tuned_for
 from .options import LearningModelSessionOptions, make_engine_options
 from .result import LearningModelEvaluationResult
@@ -182,14 +182,14 @@ class LearningModelSession(Closeable, Object):
         return self._private_state.engine.explanation
 
     @property
-    def placement(self) -> list[PlacedNode]:
+    def assigned_nodes(self) -> list[AssignedNode]:
         """Which provider runs which node of the optimised graph: node, operator, provider.
 
         On a GPU, nodes of `CPUExecutionProvider` are those that its provider does not support. Nodes that TensorRT does
         not support go to CUDA first, and are listed as CUDA's. ONNX Runtime makes this list before its last fusions, so
         fewer nodes may run: `winml-py perf --profile` lists those.
         """
-        return self._private_state.engine.placement()
+        return self._private_state.engine.list_assigned_nodes()
 
     def end_profiling(self, path: str | os.PathLike[str], /) -> None:
         """Writes the time of each node since the session was made, and stops recording; see `options.profiling`.

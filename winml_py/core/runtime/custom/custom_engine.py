@@ -16,7 +16,7 @@ from ...base.cancellation import Stop
 from ...base.messages import type_name
 from ...onnx_file.header import find_external_weights
 from ...onnx_file.source import Skeleton
-from ..engine import ONNXRUNTIME, Engine, EngineOptions, Explanation, LocalEngine, PlacedNode
+from ..engine import ONNXRUNTIME, AssignedNode, Engine, EngineOptions, Explanation, LocalEngine
 from ..ort.schemas import infer_outputs
 from ..request import CompileRequest
 from ..runs import Bound, Value, fill, require_open
@@ -228,15 +228,15 @@ class CustomEngine(LocalEngine):
         fresh = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in fresh.items()}
         return fill(bound.outputs, fresh)
 
-    def placement(self) -> list[PlacedNode]:
+    def list_assigned_nodes(self) -> list[AssignedNode]:
         """Which provider runs which node; "Python" for functions."""
-        placed_nodes: list[PlacedNode] = []
+        assigned_nodes: list[AssignedNode] = []
         for step in require_open(self._steps):
             if isinstance(step, CustomNode):
-                placed_nodes.append(PlacedNode(step.name, step.operator.name, "Python"))
+                assigned_nodes.append(AssignedNode(step.name, step.operator.name, "Python"))
             else:
-                placed_nodes += step[1].placement()
-        return placed_nodes
+                assigned_nodes += step[1].list_assigned_nodes()
+        return assigned_nodes
 
     def end_profiling(self) -> bytes:
         """The traces of the parts, one after the other, without the functions."""

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from ....errors import SizeMismatchError
 from ...base.cancellation import Stop
 from ...base.child_process import open_connection
-from ..engine import Engine, Explanation, PlacedNode
+from ..engine import AssignedNode, Engine, Explanation
 from ..runs import Bound
 from . import system, wire
 
@@ -169,9 +169,9 @@ class Lane:
         self._answer = end, places, {name: wire.to_json(value) for name, value in values.items()}
         return self._answer
 
-    def placement(self, _: Stop | None) -> list[PlacedNode]:
+    def list_assigned_nodes(self, _: Stop | None) -> list[AssignedNode]:
         """Which provider runs which node."""
-        return self._server.engine.placement()
+        return self._server.engine.list_assigned_nodes()
 
     def end_profiling(self, _: Stop | None) -> str:
         """The trace; JSON has no bytes, so each byte is a character."""

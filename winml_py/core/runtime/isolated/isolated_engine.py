@@ -18,7 +18,7 @@ from ....errors import EngineLostError, EvaluationError, NotSupportedError, WinM
 from ...base.arrays import Array
 from ...base.cancellation import Stop, call_while_held
 from ...base.child_process import ChildProcess, is_available, watch_forks
-from ..engine import Engine, EngineOptions, Isolation, LocalEngine, PlacedNode
+from ..engine import AssignedNode, Engine, EngineOptions, Isolation, LocalEngine
 from ..request import Compiler, CompileRequest
 from ..runs import UNLOCKED, Bound, end_on_stop, require_open
 from . import child, system, wire
@@ -153,10 +153,12 @@ class IsolatedEngine(LocalEngine):
 
         return self._use_lane(run)
 
-    def placement(self) -> list[PlacedNode]:
+    def list_assigned_nodes(self) -> list[AssignedNode]:
         """Which provider runs which node."""
         return self._use_lane(
-            lambda lane: self._ask(lane, "placement", read=lambda rows: [PlacedNode(*map(str, row)) for row in rows])
+            lambda lane: self._ask(
+                lane, "list_assigned_nodes", read=lambda rows: [AssignedNode(*map(str, row)) for row in rows]
+            )
         )
 
     def end_profiling(self) -> bytes:

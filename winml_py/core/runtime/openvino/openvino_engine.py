@@ -15,7 +15,7 @@ from ....errors import IllegalCallError
 from ...base import child_process
 from ...base.arrays import Array
 from ...base.cancellation import Stop
-from ..engine import EngineOptions, Explanation, LocalEngine, PlacedNode
+from ..engine import AssignedNode, EngineOptions, Explanation, LocalEngine
 from ..providers.provider import Target
 from ..request import CompileRequest
 from ..runs import Bound, InputAddresses, Value, call, end_on_stop, fill, require_open, trim_heap
@@ -73,11 +73,11 @@ class OpenVinoEngine(LocalEngine):
                 binding.close()
         return binding.run(bound, stop)
 
-    def placement(self) -> list[PlacedNode]:
+    def list_assigned_nodes(self) -> list[AssignedNode]:
         """The nodes of the optimised graph, all of which OpenVINO runs."""
         nodes = require_open(self._compiled).get_runtime_model().get_ordered_ops()
         kinds = [(node.get_friendly_name(), node.get_rt_info()["layerType"].astype(str)) for node in nodes]
-        return [PlacedNode(name, kind, self._provider) for name, kind in kinds if kind not in _NO_NODES]
+        return [AssignedNode(name, kind, self._provider) for name, kind in kinds if kind not in _NO_NODES]
 
     def end_profiling(self) -> bytes:
         """Refused: a session that is to be profiled does not take OpenVINO (`ORT_ONLY`)."""

@@ -55,7 +55,7 @@ def compile_with_ort(
     native = make_session_options(options, saving, is_optimized)
     skeleton = model if isinstance(model, Skeleton) else Skeleton(model)
     place_weights(native, skeleton)
-    # For `session.placement`, which the program may read at any time: the runtime records it only as it makes the
+    # For `session.assigned_nodes`, which the program may read at any time: the runtime records it only as it makes the
     # session.
     native.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     providers: list[Any] | None = [CPU_NAME]

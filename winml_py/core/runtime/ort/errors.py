@@ -77,7 +77,7 @@ _RULES: tuple[tuple[str, type[WinMLError], str, str], ...] = (
         r"(?i)CPU EP fallback|fallback to CPU EP|explicitly disabled by the user",
         NodesLeftError,
         "The provider does not support every node of the model, and the options forbid running nodes on the CPU.",
-        "Set options.allow_cpu_fallback = True, and see session.placement for the nodes.",
+        "Set options.allow_cpu_fallback = True, and see session.assigned_nodes for the nodes.",
     ),
     (r"(?i)have not been partitioned|graph capture|cuda.?graph", NodesLeftError, "The runtime says: {text}", ""),
     (  # kernels lack element types, and numpy those that are packed, two 4-bit integers in a byte

@@ -14,7 +14,7 @@ from ....errors import IllegalCallError, NotSupportedError
 from ...base import child_process
 from ...base.arrays import Array
 from ...base.cancellation import Stop, hold
-from ..engine import EngineOptions, Explanation, LocalEngine, PlacedNode
+from ..engine import AssignedNode, EngineOptions, Explanation, LocalEngine
 from ..providers.provider import Target
 from ..runs import UNLOCKED, Bound, InputAddresses, Value, call, fill, require_open, trim_heap
 from .errors import translate_run
@@ -176,10 +176,10 @@ class OrtEngine(LocalEngine):
         if self._session is None:  # closed by another thread meanwhile
             binding.close()
 
-    def placement(self) -> list[PlacedNode]:
+    def list_assigned_nodes(self) -> list[AssignedNode]:
         """Which provider runs which node of the optimised graph."""
         return [
-            PlacedNode(node.name, node.op_type, part.ep_name)
+            AssignedNode(node.name, node.op_type, part.ep_name)
             for part in require_open(self._session).get_provider_graph_assignment_info()
             for node in part.get_nodes()
         ]
