@@ -5,10 +5,10 @@
 FILE also has the names behind the figures. Without the package's requirements, the options and the ways are left out.
 
 Lines of code are those that are not blank, not a comment and not a docstring. "Inner names" are what capabilities
-import from the core beside its public names and those of `results`, `core.base`, errors and enumerations. Of modules
-that import each other, also inside functions and by name, the first circle that is found is counted. "The way" is the
-files of the package whose functions are called while a program runs. A test file imports winml_py.core if it names one
-of its modules, also in a program that it writes or in the name of what it replaces.
+import from the core beside its public names and those of `results`, `scaling`, `core.base`, errors and enumerations.
+Of modules that import each other, also inside functions and by name, the first circle that is found is counted. "The
+way" is the files of the package whose functions are called while a program runs. A test file imports winml_py.core if
+it names one of its modules, also in a program that it writes or in the name of what it replaces.
 """
 
 from __future__ import annotations
@@ -166,8 +166,8 @@ def measure() -> dict[str, Any]:
     """Every figure by its name, and under "names" what stands behind those that count names."""
     sources = [read_source(path) for path in sorted(PACKAGE.rglob("*.py"))]
     modules = {source.name for source in sources}
-    public = set(re.findall(r'"(\w+)"', (PACKAGE / "__init__.pyi").read_text(encoding="utf-8")))
-    returned = set(re.findall(r'"(\w+)"', (PACKAGE / "results.py").read_text(encoding="utf-8")))
+    texts = [(PACKAGE / name).read_text(encoding="utf-8") for name in ("__init__.pyi", "results.py", "scaling.py")]
+    public = {name for text in texts for name in re.findall(r'"(\w+)"', text)}
     classes = [node for source in sources for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef)]
     imports = {source.name: {module for module, _ in list_imports(source, modules)} for source in sources}
     options, ways = measure_running()
@@ -175,7 +175,7 @@ def measure() -> dict[str, Any]:
     names = {
         "binding classes of engines": [node.name for node in classes if is_binding_class(node)],
         "modules in a circle": find_circle(imports),
-        "inner names that capabilities use": list_inner_names(sources, modules, public | returned),
+        "inner names that capabilities use": list_inner_names(sources, modules, public),
         "test files that import winml_py.core": [
             test.name for test in tests if not test.name.startswith("tests.tools") and "winml_py.core." in test.text
         ],

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..core.base.arrays import ScalarType
-from ..core.imaging.contract import SCALE_AND_SHIFT, ImageContract, order_pad_levels
-from ..core.imaging.formats import GRAY_WEIGHTS, LUMA_WEIGHTS, find_layout
+from ..core.imaging.contract import ImageContract
+from ..core.imaging.contract_nodes import write_tensor
+from ..core.imaging.formats import find_layout
 from ..core.imaging.geometry import BitmapBounds, Placement, place
-from ..core.imaging.tensorize import find_channel_order, make_gray_table
 from ..core.onnx_file.expressions import Expression, GraphWriter
 from ..core.onnx_file.nodes import walk_messages
-from ..enums import BitmapPixelFormat, ImageGray, TensorLayout
+from ..enums import BitmapPixelFormat
 from ..errors import NotSupportedError
 from .scaling_nodes import move_channels_first, scale_to_planes, to_bytes
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 Shape = list[str | int | None]
 """The sizes of a value in a model; a text names a free one."""
-
-_GRAY = BitmapPixelFormat.GRAY8
 
 
 class Preprocessing(NamedTuple):
@@ -56,33 +55,11 @@ class Preprocessing(NamedTuple):
 
     def _write_tensor(self, pixels: Expression) -> tuple[Expression, Placement]:
         """The tensor of one picture, of rank 3, and where the picture goes in it."""
-        source = self.source
-        if self.contract.gray is ImageGray.LUMA and not find_layout(source).is_gray:  # before scaling: see `tensorize`
-            pixels, source = self._mix_luma(pixels), _GRAY
         placement = self._place(pixels)
-        if placement.is_identity:
-            planes = move_channels_first(pixels)
-        else:
-            x, y, width, height = placement.cut
-            planes = scale_to_planes(pixels, placement, self.contract).slice((y, x), (height, width), (1, 2))
-        # Gray stays one plane, unless its padding is coloured.
-        is_gray = source is _GRAY and self.contract.pixel_format is _GRAY
-        stays_gray = is_gray and not (placement.has_padding and len(set(self.contract.pad)) > 1)
-        if not stays_gray:  # three planes, in the contract's order
-            order = find_channel_order(source, self.contract)
-            if order != tuple(range(find_layout(source).channels)):
-                planes = planes.take(pixels.graph.constant(order, np.int64), 0)
-        if placement.has_padding:
-            planes = self._pad(planes, placement)
-        numbers = self._normalize(self._mix_gray(planes, stays_gray))
-        if self.contract.layout is TensorLayout.NHWC:
-            numbers = numbers.transpose(1, 2, 0)
-        return numbers, placement
-
-    def _mix_luma(self, pixels: Expression) -> Expression:
-        """The gray of a coloured picture, as bytes."""
-        weights = [weight for _, weight in sorted(zip(find_layout(self.source).rgb, LUMA_WEIGHTS, strict=True))]
-        return (pixels.cast(np.float32).weighted_sum(weights, 2) + 0.5).apply("Floor").cast(np.uint8)
+        scale = move_channels_first if placement.is_identity else partial(_scale, placement, self.contract)
+        pad = partial(_pad, placement) if placement.has_padding else None
+        numbers = write_tensor(pixels, self.contract, self.source, scale, pad)
+        return to_bytes(numbers) if self.dtype is np.uint8 else numbers.cast(self.dtype), placement
 
     def _place(self, pixels: Expression) -> Placement:
         """Where the picture goes, in numbers that depend on its size."""
@@ -92,40 +69,20 @@ class Preprocessing(NamedTuple):
             return Placement(region, size, region, region, size, size)
         return place(region, size, self.sides, self.contract.scaling)
 
-    def _pad(self, planes: Expression, placement: Placement) -> Expression:
-        """Adds the padding around the planes."""
-        x, y, width, height = placement.target
-        tensor_height, tensor_width = placement.tensor
-        pads = planes.graph.vector(0, y, x, 0, tensor_height - height - y, tensor_width - width - x)
-        levels = order_pad_levels(self.contract)
-        # Pad has one number for all planes, so the levels are subtracted before it and added after it.
-        used = levels[:1] if len(set(self.contract.pad)) == 1 else levels
-        colour = planes.graph.constant(np.reshape(used, (-1, 1, 1)), np.float32)
-        planes = planes.cast(np.float32)
-        return planes.graph.node("Pad", planes - colour, pads, dtype=np.float32) + colour
 
-    def _mix_gray(self, planes: Expression, stays_gray: bool) -> Expression:
-        """The gray levels that the contract wants of gray, or of three colours; colours as they are."""
-        is_luma = self.contract.gray is ImageGray.LUMA
-        if stays_gray and not is_luma:
-            return planes.graph.constant(make_gray_table(), np.uint8).take(planes.cast(np.int32), 0)
-        if self.contract.pixel_format is _GRAY and not stays_gray:
-            # Windows ML's gray is mixed in float32, then truncated to an integer.
-            weights, summand = (LUMA_WEIGHTS, 0.5) if is_luma else (GRAY_WEIGHTS, 0.0)
-            return (planes.cast(np.float32).weighted_sum(weights, 0) + summand).apply("Floor")
-        return planes
+def _scale(placement: Placement, contract: ImageContract, pixels: Expression) -> Expression:
+    x, y, width, height = placement.cut
+    return scale_to_planes(pixels, placement, contract).slice((y, x), (height, width), (1, 2))
 
-    def _normalize(self, planes: Expression) -> Expression:
-        """The tensor's number for each level, computed like `ImageContract.numbers`."""
-        contract, graph = self.contract, planes.graph
-        scale, shift = SCALE_AND_SHIFT[contract.pixel_range]
-        numbers = planes.cast(np.float32)
-        steps = (("Div", (scale,), 1), ("Sub", (shift,), 0), ("Sub", contract.mean, 0), ("Div", contract.std, 1))
-        for operator, operands, neutral in steps:
-            if any(operand != neutral for operand in operands):
-                operand = graph.constant(np.reshape(operands, (-1, 1, 1)), np.float32)
-                numbers = graph.node(operator, numbers, operand, dtype=np.float32)
-        return to_bytes(numbers) if self.dtype is np.uint8 else numbers.cast(self.dtype)
+
+def _pad(placement: Placement, planes: Expression, colour: Expression) -> Expression:
+    """Adds the padding around the planes."""
+    x, y, width, height = placement.target
+    tensor_height, tensor_width = placement.tensor
+    pads = planes.graph.vector(0, y, x, 0, tensor_height - height - y, tensor_width - width - x)
+    # Pad has one number for all planes, so the levels are subtracted before it and added after it.
+    planes = planes.cast(np.float32)
+    return planes.graph.node("Pad", planes - colour, pads, dtype=np.float32) + colour
 
 
 class WrittenInput(NamedTuple):

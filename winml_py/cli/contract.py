@@ -31,11 +31,11 @@ from ..core.contracts.labels import labels_of
 from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.contract import METADATA_FIELDS, ImageContract
 from ..core.imaging.formats import INTERLEAVED_FORMATS
-from ..core.imaging.scaling import parse_scaling
 from ..core.model.model import LearningModel
 from ..core.session.session import LearningModelSession
 from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError
+from ..scaling import Scaling
 from .arguments import (
     find_contract,
     force_option,
@@ -206,7 +206,7 @@ def _parse_field(name: str, text: str) -> Any:
     if name not in _FIELDS:
         raise click.UsageError(f"--set {name}: A contract has no such field. {did_you_mean(name, _FIELDS)}")
     if name == "scaling":
-        return parse_scaling(text)
+        return Scaling.from_text(text)
     values = _FIELDS[name]
     try:
         if values:

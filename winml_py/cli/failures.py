@@ -96,7 +96,8 @@ def print_contract_warnings() -> Iterator[None]:
 
         def show_line(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
             if issubclass(category, errors.MissingContractWarning):
-                print_line(message, is_error=True)
+                hint = " On the command line: --contract imagenet." if "State it:" in str(message) else ""
+                print_line(f"{message}{hint}", is_error=True)
             else:
                 show(message, category, *place, **more)
 

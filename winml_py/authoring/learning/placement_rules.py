@@ -10,7 +10,10 @@ from typing import NamedTuple, TypedDict
 
 from ...core.base.arrays import Size
 from ...core.imaging.geometry import Placement, compute_placement
-from ...core.imaging.scaling import (
+from ...core.imaging.scaling import Sides
+from ...enums import ImageAnchor, ImageRounding
+from ...errors import WinMLError
+from ...scaling import (
     CropSquare,
     CropToAspect,
     Ends,
@@ -21,11 +24,8 @@ from ...core.imaging.scaling import (
     Multiple,
     Scaling,
     ShortestSide,
-    Sides,
     Stretch,
 )
-from ...enums import ImageAnchor, ImageRounding
-from ...errors import WinMLError
 from .measure_function import Area
 
 ROUNDINGS = (ImageRounding.DOWN, ImageRounding.HALF_EVEN, ImageRounding.HALF_UP, ImageRounding.UP)

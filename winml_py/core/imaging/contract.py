@@ -24,7 +24,7 @@ from ...errors import InvalidArgumentError
 from ..base.arguments import require_bool, require_member
 from ..base.arrays import Array, DType
 from ..base.messages import suggest_fields
-from .scaling import CropRatio, CropToAspect, Ends, Fit, Scaling, parse_scaling, require_size
+from .scaling import CropRatio, CropToAspect, Ends, Fit, Scaling, require_size
 
 Floats = tuple[float, ...]
 
@@ -381,7 +381,7 @@ def _require_levels(pad: Any) -> tuple[int, ...]:
 def _read_value(key: str, text: str) -> Any:
     words = METADATA_FIELDS[key][1]
     if key == "Image.Scaling":
-        return parse_scaling(text)
+        return Scaling.from_text(text)
     number = int if key in ("Image.Pad", "Image.Size") else float
     try:
         return words[text] if words else tuple(number(part) for part in text.split(","))

@@ -112,6 +112,9 @@ class Ends(_Checked):
         return maximum(0, offset), maximum(0, -offset), minimum(scaled, tensor)
 
 
+_ENDS = Ends()
+
+
 @dataclass(frozen=True, slots=True)
 class Scaling(_Checked):
     """The base of all rules. A scaled picture is cropped or padded to the tensor."""
@@ -119,7 +122,7 @@ class Scaling(_Checked):
     @property
     def ends(self) -> Ends:
         """What happens where the scaled picture is larger or smaller than the tensor."""
-        return Ends()
+        return _ENDS
 
     @property
     def sides(self) -> tuple[int, ...]:
@@ -168,6 +171,35 @@ class Scaling(_Checked):
         first = f"{word}={words.pop(word)}" if word in words else word
         return ",".join([first, *(f"{key}={text}" for key, text in words.items())])
 
+    @staticmethod
+    def from_text(text: str) -> Scaling:
+        """Reads what `to_text` writes.
+
+        Raises:
+            InvalidArgumentError: it is not such a text.
+        """
+        parts = dict(part.partition("=")[::2] for part in text.split(",") if part)
+        word = next(iter(parts), "")
+        rule: Any = next((rule for rule in _RULES if _find_word(rule) == word), None)
+        if rule is None:
+            known = ", ".join(map(_find_word, _RULES))
+            raise InvalidArgumentError(f"Image.Scaling is {text!r}, which is no rule.", hint=f"Rules: {known}.")
+        keys = _list_keys(rule)
+        values: dict[str, Any] = {}
+        records: dict[str, dict[str, Any]] = {"multiple": {}, "ends": {}}
+        try:
+            for key, spelt in parts.items():
+                if key != word or spelt:
+                    name, inner, default = keys[key]
+                    owner, name = (records[name], inner) if inner else (values, name)
+                    owner[name] = _parse(spelt, default)
+            made = {"multiple": Multiple(**records["multiple"]), "ends": Ends(**records["ends"])}
+            scaling: Scaling = rule(**values, **{name: record for name, record in made.items() if records[name]})
+            return scaling
+        except (KeyError, TypeError, ValueError, RecursionError):
+            hint = f"{word} takes {', '.join(keys)}." if keys else f"{word} takes nothing."
+            raise InvalidArgumentError(f"Image.Scaling is {text!r}.", hint=hint) from None
+
     def __str__(self) -> str:
         first, *options = self.to_text().replace("=", " ").split(",")
         return f"{first} ({', '.join(options)})" if options else first
@@ -203,7 +235,7 @@ class CropToAspect(Scaling):
         return part_height, part_width
 
     def _scale(self, width: int, height: int, tensor: Sides) -> Size:
-        return Stretch().compute_size(width, height, tensor)
+        return _find_size(tensor) or _KEEP.compute_size(width, height, tensor)
 
 
 @suggest_fields
@@ -231,7 +263,7 @@ class Stretch(Scaling):
         return self.size is None
 
     def _scale(self, width: int, height: int, tensor: Sides) -> Size:
-        return self.size or _find_size(tensor) or Keep().compute_size(width, height, tensor)
+        return self.size or _find_size(tensor) or _KEEP.compute_size(width, height, tensor)
 
 
 @suggest_fields
@@ -268,7 +300,7 @@ class Fit(Scaling):
     def _scale(self, width: int, height: int, tensor: Sides) -> Size:
         size = self.size or _find_size(tensor)
         if size is None:
-            return Keep().compute_size(width, height, tensor)
+            return _KEEP.compute_size(width, height, tensor)
         scale = minimum(size[0] / height, size[1] / width)
         scale = scale if self.enlarges else minimum(scale, 1.0)
         scale = scale if self.shrinks else maximum(scale, 1.0)
@@ -453,7 +485,8 @@ class CropSquare(Scaling):
         return _require_fixed(tensor)
 
 
-RULES: tuple[type[Scaling], ...] = (
+_KEEP = Keep()
+_RULES: tuple[type[Scaling], ...] = (
     CropToAspect,
     Stretch,
     Fit,
@@ -519,35 +552,6 @@ _LEADING = ("size", "pixels", "shortest_side", "ratio")
 """The fields whose value follows the name of the rule: `fit=640x640`, `shortest_side=256`."""
 
 _KEYS = {("multiple", "of"): "multiple", ("multiple", "rounding"): "multiple_rounding"}
-
-
-def parse_scaling(text: str) -> Scaling:
-    """Reads what `Scaling.to_text` writes.
-
-    Raises:
-        InvalidArgumentError: it is not such a text.
-    """
-    parts = dict(part.partition("=")[::2] for part in text.split(",") if part)
-    word = next(iter(parts), "")
-    rule: Any = next((rule for rule in RULES if _find_word(rule) == word), None)
-    if rule is None:
-        known = ", ".join(map(_find_word, RULES))
-        raise InvalidArgumentError(f"Image.Scaling is {text!r}, which is no rule.", hint=f"Rules: {known}.")
-    keys = _list_keys(rule)
-    values: dict[str, Any] = {}
-    records: dict[str, dict[str, Any]] = {"multiple": {}, "ends": {}}
-    try:
-        for key, spelt in parts.items():
-            if key != word or spelt:
-                name, inner, default = keys[key]
-                owner, name = (records[name], inner) if inner else (values, name)
-                owner[name] = _parse(spelt, default)
-        made = {"multiple": Multiple(**records["multiple"]), "ends": Ends(**records["ends"])}
-        scaling: Scaling = rule(**values, **{name: record for name, record in made.items() if records[name]})
-        return scaling
-    except (KeyError, TypeError, ValueError, RecursionError):
-        hint = f"{word} takes {', '.join(keys)}." if keys else f"{word} takes nothing."
-        raise InvalidArgumentError(f"Image.Scaling is {text!r}.", hint=hint) from None
 
 
 def _find_word(rule: type[Scaling]) -> str:

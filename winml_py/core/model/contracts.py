@@ -184,7 +184,7 @@ class MissingContracts:
 
 
 EVIDENCE = "winml_py.evidence"
-"""The key of the metadata that holds the evidence of a learned contract: `winml_py.authoring` writes and checks it."""
+"""The key of the metadata that holds the evidence of a learned contract."""
 
 
 def _read_evidence(metadata: Mapping[str, str]) -> tuple[ImageContract, list[Size]] | None:
@@ -196,7 +196,7 @@ def _read_evidence(metadata: Mapping[str, str]) -> tuple[ImageContract, list[Siz
         largest = [(int(height), int(width)) for height, width in facts["largest"]]
         contract = ImageContract.from_metadata(facts["contract"])
     except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError, WinMLError):
-        return None  # `winml-py info` and `run --check` report it
+        return None  # whoever checks the evidence reports it
     return (replace(contract, tensor_kind=None), largest) if largest else None
 
 
@@ -205,8 +205,7 @@ def _describe_assumptions(name: str, contract: ImageContract, properties: BindPr
     return (
         f"Nothing states which pictures the input {name!r} was trained on. Assumed, as in Windows ML: "
         f"{_ORDERS[contract.pixel_format]}, {_RANGES[contract.pixel_range]}, cropped to {part}. "
-        f"State it: model.contracts[{name!r}] = ImageContract.imagenet(), say; "
-        "on the command line --contract imagenet."
+        f"State it: model.contracts[{name!r}] = ImageContract.imagenet(), say."
     )
 
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...enums import BitmapPixelFormat, ImageGray, ImageKernel, TensorKind, TensorLayout
+from ...enums import BitmapPixelFormat, ImageGray, ImageKernel, TensorKind
 from ..base.arrays import Array, DeviceArray, ScalarType
 from ..features.pictures import PreprocessPlan
 from ..imaging.bitmap import SoftwareBitmap
-from ..imaging.contract import ImageContract, has_gray_padding, order_pad_levels
-from ..imaging.formats import GRAY_WEIGHTS, INTERLEAVED_FORMATS, LUMA_WEIGHTS, find_layout
+from ..imaging.contract import ImageContract
+from ..imaging.contract_nodes import write_tensor
+from ..imaging.formats import INTERLEAVED_FORMATS, find_layout
 from ..imaging.geometry import Placement
 from ..imaging.resize import KERNELS, crop, resize, scales_height_first
-from ..imaging.tensorize import find_channel_order, make_gray_table
 from ..onnx_file.expressions import Expression, GraphWriter, onnx_type
 from ..runtime.engine import Engine, EngineOptions
 from ..runtime.request import CompileRequest
@@ -128,7 +128,7 @@ class DeviceTensorizer:
             for name, value in compute_scaling_inputs(placement, contract).items():
                 bound.set_input(name, value)
         if key.has_padding:
-            bound.set_input("padding", make_padding(placement, contract))
+            bound.set_input("padding", make_padding(placement))
         dtype = np.dtype(np.float16 if is_half else np.float32)
         if isinstance(previous, DeviceArray) and previous.shape == plan.shape and previous.dtype == dtype:
             bound.set_output("tensor", previous)
@@ -193,29 +193,11 @@ def make_picture_model(key: GraphKey) -> bytes:
     The output `tensor` is in the contract's layout, float32 or float16.
     """
     graph = _PictureGraph()
-    contract = key.contract
-    layout = find_layout(key.source)
-    pixels = graph.add_input("pixels", np.uint8, "n", "height", "width", layout.channels)
-    value = pixels.cast(np.float32).transpose(0, 3, 1, 2)
-    # A gray picture with coloured padding is computed in colour: the same weights must turn the padding gray.
-    pads_with_colour = key.has_padding and not has_gray_padding(contract)
-    has_colour = not layout.is_gray or pads_with_colour
-    if has_colour:
-        value = value.take(graph.constant(find_channel_order(key.source, contract), np.int64), 1)
-    if contract.gray is ImageGray.LUMA and not layout.is_gray:  # before scaling: see `tensorize`
-        value = _convert_to_luma(value)
-        has_colour = pads_with_colour
-    if key.is_scaled:
-        value = _scale(graph, value, key)
-    if contract.pixel_format is BitmapPixelFormat.GRAY8:
-        value = _convert_to_gray(graph, value, has_colour, contract.gray)
-    # The contract's line for each channel: level x factor + summand.
-    factors, summands = np.array(contract.affine(), np.float32).T.reshape(2, -1, 1, 1)
-    value = value * graph.constant(factors, np.float32) + graph.constant(summands, np.float32)
-    if contract.layout is TensorLayout.NHWC:
-        value = value.transpose(0, 2, 3, 1)
+    pixels = graph.add_input("pixels", np.uint8, "n", "height", "width", find_layout(key.source).channels)
+    scale, pad = partial(_scale, graph, key), partial(_pad, graph) if key.has_padding else None
+    numbers = write_tensor(pixels, key.contract, key.source, scale, pad, batch_axes=1)
     dtype: ScalarType = np.float16 if key.is_half else np.float32
-    return graph.make_model(graph.node("Cast", value, dtype=dtype, to=onnx_type(dtype), output="tensor"))
+    return graph.make_model(graph.node("Cast", numbers, dtype=dtype, to=onnx_type(dtype), output="tensor"))
 
 
 def compute_scaling_inputs(placement: Placement, contract: ImageContract) -> dict[str, Array]:
@@ -248,12 +230,11 @@ class _Axis(NamedTuple):
     target_start: int
 
 
-def make_padding(placement: Placement, contract: ImageContract) -> Array:
-    """The colour around the picture, and 0 inside it: 3 x height x width; 1 x height x width if gray."""
-    image = np.full((*placement.tensor, 3), order_pad_levels(contract), np.float32)
-    crop(image, placement.target)[:] = 0
-    planes = np.ascontiguousarray(image.transpose(2, 0, 1))
-    return planes[:1] if has_gray_padding(contract) else planes
+def make_padding(placement: Placement) -> Array:
+    """Tensor height x width: 1 around the picture, and 0 inside it."""
+    padding = np.ones(placement.tensor, np.float32)
+    crop(padding, placement.target)[:] = 0
+    return padding
 
 
 @lru_cache(maxsize=64)
@@ -269,33 +250,25 @@ def _compute_matrix(axis: _Axis, kernel: ImageKernel) -> Array:
     return matrix
 
 
-def _scale(graph: _PictureGraph, value: Expression, key: GraphKey) -> Expression:
+def _scale(graph: _PictureGraph, key: GraphKey, pixels: Expression) -> Expression:
+    planes = pixels.cast(np.float32).transpose(0, 3, 1, 2)
+    if not key.is_scaled:
+        return planes
+    if find_layout(key.source).channels == 4 and key.contract.gray is not ImageGray.LUMA:  # no tensor has an alpha
+        planes = planes.take(graph.constant((0, 1, 2), np.int64), 1)
     across = graph.add_input("across", np.float32, "columns_used", "tensor_width")
     down = graph.add_input("down", np.float32, "tensor_height", "rows_used")
     rounds_twice = KERNELS[key.contract.kernel].is_antialiased  # these kernels round after each side
     for is_height in (key.is_height_first, not key.is_height_first):
-        factors = (down, value) if is_height else (value, across)
-        value = graph.node("MatMul", *factors, dtype=np.float32)
+        factors = (down, planes) if is_height else (planes, across)
+        planes = graph.node("MatMul", *factors, dtype=np.float32)
         if rounds_twice:
-            value = value.to_levels()
-    if not rounds_twice:
-        value = value.to_levels()
-    if not key.has_padding:
-        return value
-    return value + graph.add_input("padding", np.float32, "planes", "tensor_height", "tensor_width")
+            planes = planes.to_levels()
+    return planes if rounds_twice else planes.to_levels()
 
 
-def _convert_to_gray(graph: _PictureGraph, value: Expression, has_colour: bool, gray: ImageGray) -> Expression:
-    if gray is ImageGray.LUMA:
-        return _convert_to_luma(value) if has_colour else value
-    if not has_colour:
-        levels = value.cast(np.int32)
-        return graph.constant(make_gray_table(), np.float32).take(levels, 0)
-    return value.weighted_sum(GRAY_WEIGHTS, 1).apply("Floor")
-
-
-def _convert_to_luma(value: Expression) -> Expression:
-    return (value.weighted_sum(LUMA_WEIGHTS, 1) + 0.5).apply("Floor")
+def _pad(graph: _PictureGraph, planes: Expression, colour: Expression) -> Expression:
+    return planes + graph.add_input("padding", np.float32, "tensor_height", "tensor_width") * colour
 
 
 class _PictureGraph(GraphWriter):
