@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import NamedTuple, TypedDict
 
-from ...core.base.arrays import Size
+from ...core.base.arrays import Sides, Size
 from ...core.imaging.geometry import Placement, compute_placement
-from ...core.imaging.scaling import Sides
 from ...enums import ImageAnchor, ImageRounding
 from ...errors import WinMLError
 from ...scaling import (

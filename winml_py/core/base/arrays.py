@@ -21,6 +21,8 @@ Pixels = Array
 
 Size = tuple[int, int]
 """Height and width, in pixels."""
+Sides = tuple[int | None, int | None]
+"""Height and width; None for a side that nothing fixes."""
 
 DType = np.dtype[Any]
 """The type of an array's elements."""

@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ...errors import InvalidBindingError
-from ..base.arrays import Size
-from .scaling import CropToAspect, Scaling, Sides, Stretch
+from ..base.arrays import Sides, Size
+from .scaling import CropToAspect, Scaling, Stretch
 
 MAX_SCALED_PIXELS = 1 << 28
 """The most pixels that a picture may be scaled to; of a long thin one, most are cropped afterwards."""

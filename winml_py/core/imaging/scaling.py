@@ -19,13 +19,10 @@ import numpy as np
 from ...enums import ImageAnchor, ImageRounding
 from ...errors import InvalidArgumentError
 from ..base.arguments import require_bool, require_member, require_type, require_whole_number
-from ..base.arrays import Size
+from ..base.arrays import Sides, Size
 from ..base.messages import suggest_fields
 
 T = TypeVar("T")
-
-Sides = tuple[int | None, int | None]
-"""Height and width of a tensor; None for a side that nothing fixes."""
 
 
 @dataclass(frozen=True, slots=True)
