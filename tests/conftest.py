@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from helpers.paths import MODELS, PICTURES
 from winml_py import LearningModel, LearningModelDevice, LearningModelSession
-from winml_py.core.base import timing
 from winml_py.core.imaging import resize
 from winml_py.core.runtime.providers import plugins
 from winml_py.core.runtime.providers.catalogue import WEBGPU
@@ -128,8 +127,8 @@ def natives(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[onnxruntime.Inf
 @pytest.fixture
 def short_tune(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `tune` measures takes no time, and says nothing about times."""
-    monkeypatch.setattr(timing, "BLOCK_SECONDS", 0.002)
-    monkeypatch.setattr(timing, "REST_SECONDS", 0)
+    monkeypatch.setattr(tuning, "BLOCK_SECONDS", 0.002)
+    monkeypatch.setattr(tuning, "REST_SECONDS", 0)
     monkeypatch.setattr(tuning, "ROUNDS", 1)
 
 

@@ -30,7 +30,7 @@ from winml_py import (
     Precision,
     Tuning,
 )
-from winml_py.core.cache import folders
+from winml_py.core import cache
 from winml_py.core.runtime.openvino import compile as openvino_compile
 from winml_py.core.runtime.ort import saved_graph
 from winml_py.core.runtime.providers import plugins
@@ -374,7 +374,7 @@ def test_nothing_of_the_search_stays_in_the_cache(monkeypatch: pytest.MonkeyPatc
     before = os.environ["WINML_PY_CACHE"]
     search_digits()
     assert os.environ["WINML_PY_CACHE"] == before
-    assert folders.list_saved_models() == []
+    assert cache.list_saved_models() == []
 
 
 @pytest.mark.usefixtures("short_tune")

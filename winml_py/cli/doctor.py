@@ -17,11 +17,11 @@ import click
 import numpy as np
 
 from .. import __version__
+from ..core import cache
 from ..core.base.agreement import FLOAT_TOLERANCE, compute_relative_error
 from ..core.base.child_process import start_main, wait_for_main
 from ..core.base.machine import count_allowed_cores, count_usable_cores, read_cgroup_quota
 from ..core.base.messages import Facts
-from ..core.cache.folders import clear_all, read_contents
 from ..core.imaging.resize import import_fast_resizer
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
@@ -71,7 +71,7 @@ def doctor(clear_cache: bool, as_json: bool) -> None:
     the exit code is 1.
     """
     if clear_cache:
-        models = clear_all()
+        models = cache.clear()
         emit(
             {"cleared": {"models": models}},
             as_json,
@@ -181,7 +181,7 @@ def diagnose() -> Facts:
     """
     probed = plugins.probe()
     packages = _find_versions((*PACKAGES, *(plugin.package for plugin in probed)))
-    cached = read_contents()
+    saved_models = cache.list_saved_models()
     return {
         "winml_py": __version__,
         "python": platform.python_version(),
@@ -212,10 +212,10 @@ def diagnose() -> Facts:
             "vulkan_loader": ctypes.util.find_library("vulkan") or "",
         },
         "cache": {
-            "folder": str(cached.folder or ""),
-            "models": len(cached.models),
-            "size": sum(model.size for model in cached.models),
-            "limit": cached.limit,
+            "folder": str(cache.find_folder() or ""),
+            "models": len(saved_models),
+            "size": sum(model.size for model in saved_models),
+            "limit": cache.read_limit(),
         },
         "devices": [try_device(index) for index in range(len(LearningModelDevice.find_all()))],
     }

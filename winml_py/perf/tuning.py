@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -11,13 +12,12 @@ import numpy as np
 
 from .._examples import make_examples
 from .._values import evaluate_to_arrays
-from ..core.base import timing
 from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs, is_empty
 from ..core.base.arguments import require_type
 from ..core.base.machine import count_usable_cores, read_free_memory
 from ..core.base.messages import Facts, Progress
 from ..core.base.winrt_object import private_state
-from ..core.cache import records
+from ..core.cache import use_temporary_cache
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.runtime.providers import plugins
@@ -39,6 +39,8 @@ MIN_GAIN = 1.03
 ROUNDS = 11
 """The rounds of a comparison. If two candidates are equal, the second wins 10 or more of 11 in 0.6 % of the cases."""
 
+BLOCK_SECONDS = 0.03
+REST_SECONDS = 0.02
 
 TIMED = 8
 """How many of the given inputs are timed, the first ones; all are compared."""
@@ -181,7 +183,7 @@ def search(
     default = options.to_dict() | {"tuned_for": {}}
     best = default
     trials = []
-    with records.use_temporary_cache():  # losing candidates would fill the cache, and push out used entries
+    with use_temporary_cache():  # losing candidates would fill the cache, and push out used entries
         comparison = Comparison(model, device, inputs, examples, default)
         changes = list_changes(device)
         for index, (words, change) in enumerate(changes):
@@ -264,7 +266,11 @@ class Comparison:
                 for values, expected in zip(self._inputs, self._expected, strict=True):
                     if problem := describe_difference(expected, new.evaluate(values), tolerance):
                         raise EvaluationError(problem)
-                return compute_gain(*timing.take_turns([old.measure_seconds, new.measure_seconds], ROUNDS))
+                seconds: dict[Candidate, list[float]] = {old: [], new: []}
+                for turn in range(ROUNDS):  # in turns, so that disturbances affect both alike
+                    for candidate in (new, old) if turn % 2 else (old, new):
+                        seconds[candidate].append(candidate.measure_seconds())
+                return compute_gain(*seconds.values())
 
     def _require_safe(self, engine: str) -> None:
         """Refuses an engine that may compute other results than ONNX Runtime on inputs that nobody compares."""
@@ -336,8 +342,19 @@ class Candidate:
         return evaluate_to_arrays(self.session, values)
 
     def measure_seconds(self) -> float:
-        """The time of an evaluation of all bindings, from a block of them."""
-        return timing.time_block(lambda: [self.session.evaluate(binding).outputs for binding in self._bindings])
+        """The time of an evaluation of all bindings: the mean of a block of evaluations."""
+
+        def evaluate_all() -> None:
+            for binding in self._bindings:
+                self.session.evaluate(binding).outputs  # noqa: B018 - reading them is a part of an evaluation
+
+        time.sleep(REST_SECONDS)  # the threads of the previous engine spin for a while after their work
+        evaluate_all()  # wakes the threads of this engine
+        count, started = 0, time.perf_counter()
+        while count == 0 or time.perf_counter() - started < BLOCK_SECONDS:
+            evaluate_all()
+            count += 1
+        return (time.perf_counter() - started) / count
 
     def close(self) -> None:
         """Closes the session."""

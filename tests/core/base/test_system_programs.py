@@ -21,7 +21,7 @@ PROGRAM = """
 import os, sys, json
 import numpy as np
 from winml_py import *
-from winml_py.core.cache import records, folders
+from winml_py.core import cache
 
 found = {}
 with LearningModelSession(LearningModel.load(sys.argv[1])) as session:
@@ -30,7 +30,7 @@ with LearningModelSession(LearningModel.load(sys.argv[1])) as session:
     found["top"] = session.evaluate(binding).top_k(1)[0].index
     found["many"] = [result.top_k(1)[0].index for result in session.evaluate_many([sys.argv[2]] * 3)]
 
-with records.lock("b" * 40) as is_alone:
+with cache.lock("b" * 40) as is_alone:
     found["alone"] = is_alone
 
 x = np.random.default_rng(0).random((1, 2304), np.float32)
@@ -39,11 +39,11 @@ with LearningModelSession(model) as session:  # a saved graph: written, then ope
     first = session.evaluate_features({"x": x})["y"].to_numpy().copy()
 with LearningModelSession(model) as session:
     found["equal"] = bool((session.evaluate_features({"x": x})["y"].to_numpy() == first).all())
-    found["saved"] = len(folders.list_saved_models())
-    removed = folders.clear()  # at once, or on Windows perhaps when nobody maps it any more
+    found["saved"] = len(cache.list_saved_models())
+    removed = cache.clear()  # at once, or on Windows perhaps when nobody maps it any more
     found["equal again"] = bool((session.evaluate_features({"x": x})["y"].to_numpy() == first).all())
-found["removed"] = removed + folders.clear()
-found["left"] = len(list(records.find_folder().iterdir())) - len(records.list_files(".*"))
+found["removed"] = removed + cache.clear()
+found["left"] = len(list(cache.find_folder().iterdir())) - len(cache.list_files(".*"))
 
 options = LearningModelSessionOptions()
 options.isolation = "process"

@@ -20,9 +20,9 @@ import pytest
 from helpers.paths import MODELS
 from helpers.processes import KILLED
 from winml_py import LearningModel, LearningModelDevice, LearningModelSession, LearningModelSessionOptions
+from winml_py.core import cache
 from winml_py.core.base import atomic_files, child_process, machine
 from winml_py.core.base.atomic_files import move_into_place, write_atomically
-from winml_py.core.cache import records
 from winml_py.core.runtime.isolated import system
 
 
@@ -304,11 +304,11 @@ def test_whom_a_cache_folder_is_believed(tmp_path: Path, on_system: Callable[[st
     place.mkdir()
     place.chmod(0o777)
     if os.name == "posix":
-        assert records.find_reason_to_distrust(place).startswith("others can write to it")
+        assert cache.find_reason_to_distrust(place).startswith("others can write to it")
     on_system("win32")
-    assert records.find_reason_to_distrust(place) == ""
+    assert cache.find_reason_to_distrust(place) == ""
     (tmp_path / "file").write_text("")
-    assert records.find_reason_to_distrust(tmp_path / "file") == "it is not a folder"
+    assert cache.find_reason_to_distrust(tmp_path / "file") == "it is not a folder"
 
 
 def test_spinning_is_off_where_the_process_is_confined(monkeypatch: pytest.MonkeyPatch) -> None:

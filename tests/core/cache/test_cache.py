@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from winml_py.cli.main import main
-from winml_py.core.cache import folders, records
+from winml_py.core import cache
 
 KEY = "0123456789" * 4
 needs_modes = pytest.mark.posix("Python sees no owners and modes on Windows")
@@ -21,8 +21,8 @@ needs_modes = pytest.mark.posix("Python sees no owners and modes on Windows")
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(records.ENVIRONMENT, str(tmp_path / "parent" / "cache"))
-    records.log_once.cache_clear()
+    monkeypatch.setenv(cache.ENVIRONMENT, str(tmp_path / "parent" / "cache"))
+    cache.log_once.cache_clear()
     return tmp_path / "parent" / "cache"
 
 
@@ -35,12 +35,12 @@ def umask(request: pytest.FixtureRequest) -> Iterator[int]:
 
 def keep() -> None:
     """A lock, and a saved model."""
-    with records.lock(KEY) as is_alone:
-        folder = folders.choose_folder(KEY, 1)
+    with cache.lock(KEY) as is_alone:
+        folder = cache.choose_folder(KEY, 1)
         if is_alone and folder is not None:
-            folders.start(folder, "m.onnx")
+            cache.start(folder, "m.onnx")
             (folder / "graph.onnx").write_bytes(b"graph")
-            folders.seal(folder)
+            cache.seal(folder)
 
 
 def modes(folder: Path) -> dict[str, str]:
@@ -63,12 +63,12 @@ def test_all_of_it_is_private_under_any_umask(place: Path, umask: int) -> None:
         assert modes(place.parent) == expected
     else:  # the user's folders are private by their place, and a lock has no file that nobody holds
         assert modes(place.parent).keys() == expected.keys() - {f"{KEY}.winml-py.lock"}
-    assert folders.is_intact(place / KEY)
+    assert cache.is_intact(place / KEY)
 
 
 def used(place: Path) -> list[bool]:
     """Whether a saved model, and the list of them, can be had."""
-    return [folders.choose_folder(KEY, 1) is not None, folders.list_saved_models() != []]
+    return [cache.choose_folder(KEY, 1) is not None, cache.list_saved_models() != []]
 
 
 @needs_modes
@@ -95,7 +95,7 @@ def test_a_folder_that_others_can_change_is_not_used(
     before = sorted(place.rglob("*"))
     if words:
         keep()
-        assert folders.clear_all() == 0
+        assert cache.clear() == 0
         assert len([record for record in caplog.records if words in record.message]) == 1  # not once a call
     assert sorted(place.rglob("*")) == before
 
@@ -118,7 +118,7 @@ def test_a_link_to_a_folder_may_be_the_folder(place: Path, tmp_path: Path) -> No
     place.symlink_to(tmp_path / "real")
     keep()
     assert used(place) == [True] * 2
-    assert records.find_folder() == (tmp_path / "real").resolve()
+    assert cache.find_folder() == (tmp_path / "real").resolve()
 
 
 def test_what_others_keep_there_stays(place: Path) -> None:
@@ -138,12 +138,12 @@ def test_what_others_keep_there_stays(place: Path) -> None:
         others.append(place / name)
         others[-1].write_text("{}")
     before = sorted(path for other in others for path in [other, *other.rglob("*")])
-    os.environ[folders.LIMIT_VARIABLE] = "0"
+    os.environ[cache.LIMIT_VARIABLE] = "0"
     try:
-        folders._make_room(saved)
+        cache._make_room(saved)
     finally:
-        del os.environ[folders.LIMIT_VARIABLE]
-    assert [entry.path for entry in folders.list_saved_models()] == [saved]
+        del os.environ[cache.LIMIT_VARIABLE]
+    assert [entry.path for entry in cache.list_saved_models()] == [saved]
     outcome = CliRunner().invoke(main, ["doctor", "--clear-cache", "--json"])
     assert json.loads(outcome.stdout)["cleared"] == {"models": 1}
     before = [path for path in before if path.parent.name != "e" * 40]
@@ -154,8 +154,8 @@ def test_another_versions_saved_models_are_cleared(place: Path) -> None:
     keep()
     manifest = place / KEY / "manifest.json"
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"schema_version": 99}))
-    assert not folders.is_intact(place / KEY)
-    assert folders.clear() == 1
+    assert not cache.is_intact(place / KEY)
+    assert cache.clear() == 1
 
 
 HOSTILE = {
@@ -172,8 +172,8 @@ HOSTILE = {
 def test_a_hostile_manifest_counts_as_none(place: Path, text: str) -> None:
     keep()
     (place / KEY / "manifest.json").write_bytes(text.encode(errors="surrogateescape"))
-    assert folders.list_saved_models() == []
-    assert not folders.is_intact(place / KEY)
+    assert cache.list_saved_models() == []
+    assert not cache.is_intact(place / KEY)
 
 
 def test_no_locks_are_no_error(place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -184,14 +184,14 @@ def test_no_locks_are_no_error(place: Path, monkeypatch: pytest.MonkeyPatch, cap
         raise NotImplementedError("FileSystem does not appear to support flock")
 
     monkeypatch.setattr("filelock.FileLock._acquire", unlockable)
-    with records.lock(KEY) as is_alone:
+    with cache.lock(KEY) as is_alone:
         assert not is_alone
     assert "does not appear to support flock" in caplog.text
 
 
 def test_a_file_in_the_place_of_the_folder_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("in the way")
-    monkeypatch.setenv(records.ENVIRONMENT, str(tmp_path / "file"))
-    with records.lock(KEY) as is_alone:
+    monkeypatch.setenv(cache.ENVIRONMENT, str(tmp_path / "file"))
+    with cache.lock(KEY) as is_alone:
         assert not is_alone
     assert (tmp_path / "file").read_text() == "in the way"

@@ -24,7 +24,7 @@ import logging, os, sys, tempfile
 logging.basicConfig(level=logging.INFO)
 import filelock, numpy as np, platformdirs.unix
 from winml_py import LearningModel, LearningModelSession
-from winml_py.core.cache import records
+from winml_py.core import cache
 from winml_py.core.runtime.ort import saved_graph
 saved_graph.MAPPED_FROM = 0  # so that even a small model asks the cache
 
@@ -88,7 +88,7 @@ def test_a_lock_file_of_another_user(place: Path) -> None:
     lock = cache / f"{'0' * 40}.winml-py.lock"
     lock.touch(mode=0o600)
     os.chown(cache, 54321, 54321)
-    patched = CODE.replace("os.chdir", "records.make_key = lambda *parts: '0' * 40\nos.chdir")
+    patched = CODE.replace("os.chdir", "cache.make_key = lambda *parts: '0' * 40\nos.chdir")
     done = run(place, patched, WINML_PY_CACHE=str(cache))
     assert (done.returncode, done.stdout) == (0, "(1, 10) []\n"), done.stderr
     assert "Cannot lock" in done.stderr

@@ -16,7 +16,7 @@ from unittest.mock import ANY
 import pytest
 
 from winml_py import CanceledError, EvaluationError
-from winml_py.core.cache import folders, records
+from winml_py.core import cache
 
 KEY = "0123456789" * 4
 
@@ -24,7 +24,7 @@ KEY = "0123456789" * 4
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "cache"
-    monkeypatch.setenv(records.ENVIRONMENT, str(folder))
+    monkeypatch.setenv(cache.ENVIRONMENT, str(folder))
     return folder
 
 
@@ -44,10 +44,10 @@ class Model:
 
     def get(self) -> str | None:
         """What is opened, "made" where it was made now, or None."""
-        before, folder = self.made, folders.choose_folder(self.key, 1)
+        before, folder = self.made, cache.choose_folder(self.key, 1)
         assert folder is not None
         path = f"{self.key[0]}.onnx"
-        found = folders.open_or_make(folder, path, self.open, self.make, self.wait)
+        found = cache.open_or_make(folder, path, self.open, self.make, self.wait)
         return "made" if found is not None and self.made > before else found
 
     def open(self, folder: Path) -> str:
@@ -76,7 +76,7 @@ def test_it_is_made_once_and_opened_afterwards(place: Path) -> None:
         assert [model.get() for _ in range(3)] == ["made", "opened graph", "opened graph"]
     finally:
         os.umask(before)
-    (entry,) = folders.list_saved_models()
+    (entry,) = cache.list_saved_models()
     assert entry[:2] == (place / KEY, ANY)
     assert (entry.model, entry.size > 1000) == ("0.onnx", True)
     assert files(entry.path) == {"graph", "inner/weights", "manifest.json"}
@@ -102,7 +102,7 @@ def test_one_whose_manifest_states_something_else_is_made_again(place: Path, fac
     model.get()
     good = json.loads(manifest.read_text())
     manifest.write_text(json.dumps(good | facts))
-    assert not folders.is_intact(place / KEY)
+    assert not cache.is_intact(place / KEY)
     assert (model.get(), model.get(), model.made) == ("made", "opened graph", 2)
     assert json.loads(manifest.read_text()) == good
 
@@ -118,7 +118,7 @@ def test_a_damaged_one_is_made_again(place: Path, damage: str) -> None:
         (place / KEY / "more").write_text("")
     else:
         weights.write_bytes(bytes(500) if damage == "cut" else b"")
-    assert not folders.is_intact(place / KEY)
+    assert not cache.is_intact(place / KEY)
     assert (model.get(), model.get()) == ("made", "opened graph")
     assert files(place / KEY) == {"graph", "inner/weights", "manifest.json"}
 
@@ -132,8 +132,8 @@ def test_one_without_a_manifest_of_ours_stays_as_it_is(
     model.get()
     manifest.write_text(text)
     assert (model.get(), model.made) == (None, 1)
-    assert folders.list_saved_models() == []
-    assert folders.clear() == 0
+    assert cache.list_saved_models() == []
+    assert cache.clear() == 0
     assert manifest.read_text() == text
     assert "is kept, because it has no manifest of winml-py" in caplog.text
 
@@ -148,11 +148,11 @@ def test_one_of_another_name_is_not_used(place: Path) -> None:
     Model().get()
     other = place / ("f" * 40)
     shutil.copytree(place / KEY, other)
-    assert not folders.is_intact(other)
+    assert not cache.is_intact(other)
     shutil.rmtree(other)
     other.symlink_to(place / KEY)
-    assert not folders.is_intact(other)
-    assert folders.is_intact(place / KEY)
+    assert not cache.is_intact(other)
+    assert cache.is_intact(place / KEY)
 
 
 @pytest.mark.posix("Python sees no owners and modes on Windows")
@@ -167,7 +167,7 @@ def test_one_that_another_user_may_have_changed_is_not_used(
     else:
         owner = os.geteuid()
         monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
-    assert not folders.is_intact(place / KEY)
+    assert not cache.is_intact(place / KEY)
     if is_writable:
         assert (model.get(), model.made) == (None, 1)
 
@@ -222,29 +222,29 @@ def test_a_process_killed_while_it_makes_one_leaves_none(place: Path) -> None:
     code = f"""
 import os
 from pathlib import Path
-from winml_py.core.cache import folders
+from winml_py.core import cache
 
 def make(folder):
     (folder / "graph").write_text("gra")
     os._exit(9)
 
-folders.open_or_make(folders.choose_folder("{KEY}", 1), "m.onnx", make, make, lambda: None)
+cache.open_or_make(cache.choose_folder("{KEY}", 1), "m.onnx", make, make, lambda: None)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
     assert (place / KEY / "graph").exists()
-    assert not folders.is_intact(place / KEY)
+    assert not cache.is_intact(place / KEY)
     assert (Model().get(), Model().get()) == ("made", "opened graph")
 
 
 def test_who_has_waited_too_long_neither_makes_nor_removes(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(cache, "WAIT_SECONDS", 0.2)
     model = Model()
-    with records.lock(KEY):
-        folders.start(place / KEY)
+    with cache.lock(KEY):
+        cache.start(place / KEY)
         assert (model.get(), model.made) == (None, 0)
-        records.clear_locks()
+        assert (place / KEY / "manifest.json").exists()
+        cache.clear()
         assert (place / f"{KEY}.winml-py.lock").exists()
-    assert (place / KEY / "manifest.json").exists()
 
 
 def test_waiting_for_another_process_can_be_cancelled() -> None:
@@ -253,7 +253,7 @@ def test_waiting_for_another_process_can_be_cancelled() -> None:
 
     model = Model()
     model.wait = stop
-    with records.lock(KEY), pytest.raises(CanceledError):
+    with cache.lock(KEY), pytest.raises(CanceledError):
         model.get()  # and not after two minutes
 
 
@@ -264,20 +264,20 @@ def test_what_was_used_last_stays(place: Path, monkeypatch: pytest.MonkeyPatch) 
         manifest = place / model.key / "manifest.json"
         os.utime(manifest, (manifest.stat().st_mtime - age,) * 2)
     first.get()  # used again
-    monkeypatch.setenv(folders.LIMIT_VARIABLE, str(int(2.5 * folders.list_saved_models()[0].size)))
+    monkeypatch.setenv(cache.LIMIT_VARIABLE, str(int(2.5 * cache.list_saved_models()[0].size)))
     third.get()
-    assert {entry.model for entry in folders.list_saved_models()} == {"a.onnx", "c.onnx"}
+    assert {entry.model for entry in cache.list_saved_models()} == {"a.onnx", "c.onnx"}
 
 
 def test_no_folder_where_it_would_break_the_bound(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(folders.LIMIT_VARIABLE, "1000")
-    assert folders.choose_folder(KEY, 1000) is None
-    assert folders.choose_folder(KEY, 100) == place / KEY
+    monkeypatch.setenv(cache.LIMIT_VARIABLE, "1000")
+    assert cache.choose_folder(KEY, 1000) is None
+    assert cache.choose_folder(KEY, 100) == place / KEY
 
 
 def test_a_limit_that_is_no_number_is_named(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setenv(folders.LIMIT_VARIABLE, "1GB")
-    assert folders.read_limit() == folders.MAX_BYTES
+    monkeypatch.setenv(cache.LIMIT_VARIABLE, "1GB")
+    assert cache.read_limit() == cache.MAX_BYTES
     assert "WINML_PY_CACHE_LIMIT=1GB: Expected a whole number of bytes" in caplog.text
 
 
@@ -287,7 +287,7 @@ def test_what_a_killed_process_was_removing_goes(place: Path) -> None:
     left.mkdir()
     Model("a" * 40).get()
     assert not left.exists()
-    assert len(folders.list_saved_models()) == 2
+    assert len(cache.list_saved_models()) == 2
 
 
 def test_what_cannot_be_removed_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,5 +297,5 @@ def test_what_cannot_be_removed_is_not_counted(monkeypatch: pytest.MonkeyPatch) 
     Model().get()
     with monkeypatch.context() as patch:
         patch.setattr(os, "rename", refuse)
-        assert folders.clear() == 0
-    assert folders.clear() == 1
+        assert cache.clear() == 0
+    assert cache.clear() == 1

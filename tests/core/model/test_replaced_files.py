@@ -25,7 +25,7 @@ from winml_py import (
     ModelNotFoundError,
     Weights,
 )
-from winml_py.core.cache import folders, records
+from winml_py.core import cache
 
 pytestmark = pytest.mark.one_python
 
@@ -102,7 +102,7 @@ def test_whichever_time_a_path_states(
 
 
 def test_while_a_session_waits_for_the_lock_of_the_saved_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files, real = Files(tmp_path, LARGE, has_data_file=False), records.lock
+    files, real = Files(tmp_path, LARGE, has_data_file=False), cache.lock
     old = files.raw()
 
     def locked(key: str, check: Callable[[], None]) -> Any:
@@ -110,10 +110,10 @@ def test_while_a_session_waits_for_the_lock_of_the_saved_graph(tmp_path: Path, m
         return real(key, check)
 
     with monkeypatch.context() as patch:
-        patch.setattr(records, "lock", locked)
+        patch.setattr(cache, "lock", locked)
         with pytest.raises(CorruptModelError, match="has changed since the model was loaded"):
             files.ours()
-    assert folders.list_saved_models() == []
+    assert cache.list_saved_models() == []
     new = files.raw()
     assert np.abs(old - new).max() > 0.001
     np.testing.assert_allclose(files.ours(), new, rtol=1e-5)
@@ -195,7 +195,7 @@ def test_while_the_runtime_opens_it(
         with pytest.raises(CorruptModelError, match="has changed since the model was loaded"):
             files.ours(weights)
     assert opened
-    assert folders.list_saved_models() == []
+    assert cache.list_saved_models() == []
     np.testing.assert_allclose(files.ours(weights), files.raw(), rtol=1e-5)
 
 

@@ -22,8 +22,8 @@ from helpers.processes import ABORTED, write_program
 from winml_py import InvalidDeviceError, LearningModelDevice, LearningModelDeviceKind
 from winml_py.cli import doctor as diagnosis
 from winml_py.cli.main import main
+from winml_py.core import cache
 from winml_py.core.base import machine as cores
-from winml_py.core.cache import folders
 from winml_py.core.runtime.providers import nvidia, plugins
 from winml_py.core.runtime.providers.catalogue import CUDA, TENSORRT, WEBGPU
 from winml_py.core.runtime.providers.openvino import OPENVINO
@@ -332,10 +332,10 @@ def test_the_command_refuses_devices_that_are_not_there(seven: Path) -> None:
 
 
 def test_the_command_shows_and_clears_the_cache() -> None:
-    folder = folders.choose_folder("a" * 40, 1)
+    folder = cache.choose_folder("a" * 40, 1)
     assert folder is not None
-    folders.start(folder, "m.onnx")
-    folders.seal(folder)
+    cache.start(folder, "m.onnx")
+    cache.seal(folder)
     assert json.loads(call("doctor", "--json")[1])["cache"]["models"] == 1
     assert call("doctor", "--clear-cache") == (0, "removed 1 saved model\n")
     assert json.loads(call("doctor", "--clear-cache", "--json")[1])["cleared"] == {"models": 0}

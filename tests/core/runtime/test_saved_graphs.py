@@ -29,8 +29,8 @@ from winml_py import (
     Tuning,
     Weights,
 )
+from winml_py.core import cache
 from winml_py.core.base.winrt_object import private_state
-from winml_py.core.cache import folders
 from winml_py.core.runtime.ort import saved_graph as compiling
 
 pytestmark = [pytest.mark.one_python]
@@ -65,7 +65,7 @@ def graph_of(session: LearningModelSession) -> str:
 
 def test_one_saved_graph_serves_sessions_of_different_threads(chain: Path, one: np.ndarray[Any, Any]) -> None:
     sessions = [opened(chain, threads) for threads in (1, 2, 3)]
-    (made,) = folders.list_saved_models()
+    (made,) = cache.list_saved_models()
     assert {graph_of(session) for session in sessions} == {str(made.path / "graph.onnx")}
     assert len({id(private_state(session).engine) for session in sessions}) == 3
     for session in sessions:
@@ -79,7 +79,7 @@ def test_results_over_a_saved_graph_equal_raw_onnx_runtimes(path: Path, monkeypa
     monkeypatch.setattr(compiling, "is_flushing_denormals", lambda: False)  # other tests of this process may have
     for _ in range(2):
         require_raw_results(path)
-        assert len(folders.list_saved_models()) == 1
+        assert len(cache.list_saved_models()) == 1
 
 
 def test_default_options_and_none_are_one_where_no_batch_is_denoted(chain: Path, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_default_options_and_none_are_one_where_no_batch_is_denoted(chain: Path,
         return [LearningModelSession(loaded, None, options) for options in (None, LearningModelSessionOptions())]
 
     plain, default = open_both(chain)
-    assert len(folders.list_saved_models()) == 1
+    assert len(cache.list_saved_models()) == 1
     assert private_state(plain).engine is private_state(default).engine
     for session in (plain, default):
         assert answer(session, np.ones((3, SIDE), np.float32)).shape == (3, SIDE)
@@ -96,7 +96,7 @@ def test_default_options_and_none_are_one_where_no_batch_is_denoted(chain: Path,
     denoted.graph.input[0].type.tensor_type.shape.dim[0].denotation = "DATA_BATCH"
     onnx.save(denoted, tmp_path / "denoted.onnx")
     plain, default = open_both(tmp_path / "denoted.onnx")
-    assert len(folders.list_saved_models()) == 3
+    assert len(cache.list_saved_models()) == 3
     assert answer(plain, np.ones((3, SIDE), np.float32)).shape == (3, SIDE)
     with pytest.raises(SizeMismatchError):
         answer(default, np.ones((3, SIDE), np.float32))
@@ -117,7 +117,7 @@ def test_rearranged_weights_are_saved_where_all_can_be_read_back(
     inputs = [tensor("x", ["n", 1024]), tensor("p", [1, 4, 4, 4])]
     path.write_bytes(model(nodes, inputs[: len(nodes)], outputs, weights).SerializeToString())
     session = opened(path)
-    (made,) = folders.list_saved_models()
+    (made,) = cache.list_saved_models()
     assert (b"prepacked_" in (made.path / "graph.onnx").read_bytes()) is not is_mixed
     values = {"x": rng.random((3, 1024), np.float32), "p": rng.random((1, 4, 4, 4), np.float32)}
     found = session.evaluate_features({feature.name: values[feature.name] for feature in session.model.input_features})
@@ -130,29 +130,29 @@ def test_what_the_graph_depends_on_gets_one_of_its_own(chain: Path) -> None:
     options = LearningModelSessionOptions()
     options.override_named_dimension("rows", 1)
     LearningModelSession(LearningModel.load(chain), None, options)
-    assert len(folders.list_saved_models()) == 3
+    assert len(cache.list_saved_models()) == 3
     opened(chain, tuning=Tuning(memory_arena=False), log_severity="error")
-    assert len(folders.list_saved_models()) == 3
+    assert len(cache.list_saved_models()) == 3
     opened(chain, allow_cpu_fallback=False)  # an option that is not known to leave the graph as it is
-    assert len(folders.list_saved_models()) == 4
+    assert len(cache.list_saved_models()) == 4
 
 
 def test_one_that_the_runtime_refuses_is_made_again(
     chain: Path, one: np.ndarray[Any, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     opened(chain).close()
-    (made,) = folders.list_saved_models()
+    (made,) = cache.list_saved_models()
     graph = made.path / "graph.onnx"
     graph.write_bytes(bytes(graph.stat().st_size))
-    assert folders.is_intact(made.path)
+    assert cache.is_intact(made.path)
     np.testing.assert_array_equal(answer(opened(chain), one), run_first(chain, one))
     assert "is not usable, and is made again" in caplog.text
 
 
 def test_a_session_goes_on_when_its_saved_graph_is_removed(chain: Path, one: np.ndarray[Any, Any]) -> None:
     session = opened(chain)
-    assert folders.clear() == 1
-    assert folders.list_saved_models() == []
+    assert cache.clear() == 1
+    assert cache.list_saved_models() == []
     np.testing.assert_array_equal(answer(session, one), run_first(chain, one))
 
 
@@ -182,7 +182,7 @@ def test_none_for_small_private_and_unnamed_models(
         np.testing.assert_array_equal(answer(LearningModelSession(LearningModel.load(stream)), one), expected)
     monkeypatch.setattr(compiling, "MAPPED_FROM", 1 << 30)
     opened(chain)
-    assert folders.list_saved_models() == []
+    assert cache.list_saved_models() == []
     monkeypatch.undo()
     monkeypatch.setenv("WINML_PY_CACHE", "")
     np.testing.assert_array_equal(answer(opened(chain), one), expected)
@@ -194,7 +194,7 @@ def test_weights_in_files_beside_the_model(chain: Path, one: np.ndarray[Any, Any
     expected = run_first(chain, one)
     for settings in ({}, {"weights": Weights.PRIVATE}):
         np.testing.assert_array_equal(answer(opened(path, **settings), one), expected)
-    assert len(folders.list_saved_models()) == 1
+    assert len(cache.list_saved_models()) == 1
 
 
 def test_private_weights_do_not_follow_the_file(chain: Path, one: np.ndarray[Any, Any], tmp_path: Path) -> None:
@@ -246,13 +246,13 @@ def test_denormals_that_count_as_0_leave_nothing_behind(tmp_path: Path) -> None:
 import sys
 import numpy as np
 from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions
-from winml_py.core.cache import folders
+from winml_py.core import cache
 for flushes in sys.argv[2:]:
     options = LearningModelSessionOptions()
     options.session_config = {"session.set_denormal_as_zero": "1"} if flushes == "yes" else {}
     session = LearningModelSession(LearningModel.load(sys.argv[1]), None, options)
 result = session.evaluate_features({"x": np.ones((1, 2300), np.float32)})
-print(len(folders.list_saved_models()), result.outputs["y"].to_numpy()[0, 0])
+print(len(cache.list_saved_models()), result.outputs["y"].to_numpy()[0, 0])
 """
     found = []
     for words in (["yes", "no"], ["no"]):  # in one process, and in the next
@@ -303,8 +303,8 @@ def test_weights_in_files_of_functions_are_the_models_too(tmp_path: Path) -> Non
 
 def test_waiting_for_another_builder_can_be_cancelled(chain: Path) -> None:
     opened(chain)
-    (made,) = folders.list_saved_models()
-    folders.clear()
+    (made,) = cache.list_saved_models()
+    cache.clear()
     options = LearningModelSessionOptions()
     options.intra_op_num_threads = 1
     with FileLock(made.path.parent / f"{made.path.name}.winml-py.lock"):

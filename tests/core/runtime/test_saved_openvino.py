@@ -18,8 +18,8 @@ from onnx import helper
 from helpers.models import chain_matrices, model, tensor
 from helpers.sessions import make_options
 from winml_py import CanceledError, LearningModel, LearningModelSession, LearningModelSessionOptions, Weights
+from winml_py.core import cache
 from winml_py.core.base.winrt_object import private_state
-from winml_py.core.cache import folders, records
 from winml_py.core.runtime.openvino import compile as openvino_compile
 
 pytestmark = [pytest.mark.one_python, pytest.mark.usefixtures("openvino")]
@@ -69,7 +69,7 @@ def test_a_model_is_compiled_once(chain: Path, monkeypatch: pytest.MonkeyPatch) 
         sessions = [opened(chain) for _ in range(3)]
     assert len(compiled) == 1
     assert all(map(is_from_disk, sessions))
-    (made,) = folders.list_saved_models()
+    (made,) = cache.list_saved_models()
     assert made.model == str(chain)
     assert {file.name for file in made.path.iterdir()} == {"compiled.blob", "manifest.json"}
     for session in sessions:
@@ -82,7 +82,7 @@ def test_the_file_and_the_model_may_go_while_a_session_uses_them(chain: Path, tm
     path.write_bytes(chain.read_bytes())
     session = opened(path)
     assert is_from_disk(session)
-    assert folders.clear() == 1
+    assert cache.clear() == 1
     path.unlink()
     junk = [bytearray(1 << 20) for _ in range(8)]
     assert is_right(session, chain)
@@ -99,9 +99,9 @@ def test_what_a_compiled_model_depends_on_gets_one_of_its_own(chain: Path, tmp_p
     changed = tmp_path / "changed.onnx"
     changed.write_bytes(chain.read_bytes())
     opened(changed)
-    assert len(folders.list_saved_models()) == 6
+    assert len(cache.list_saved_models()) == 6
     assert is_right(opened(chain, rows=2), chain)
-    assert len(folders.list_saved_models()) == 6
+    assert len(cache.list_saved_models()) == 6
 
 
 def test_a_changed_model_is_another_one(chain: Path, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_changed_model_is_another_one(chain: Path, tmp_path: Path) -> None:
     proto.graph.node[0].op_type = "Gemm"
     path.write_bytes(proto.SerializeToString())
     assert is_right(opened(path), path)
-    first, second = folders.list_saved_models()
+    first, second = cache.list_saved_models()
     assert first.path != second.path
 
 
@@ -124,7 +124,7 @@ def test_none_for_small_private_and_unnamed_models(chain: Path, tmp_path: Path) 
     assert is_right(opened(small), small)
     assert is_right(opened(chain, weights=Weights.PRIVATE), chain)
     assert is_right(opened(chain.read_bytes()), chain)
-    assert folders.list_saved_models() == []
+    assert cache.list_saved_models() == []
 
 
 # Damage
@@ -134,11 +134,11 @@ def test_none_for_small_private_and_unnamed_models(chain: Path, tmp_path: Path) 
 def test_one_that_openvino_refuses_is_made_again(chain: Path, caplog: pytest.LogCaptureFixture, text: bytes) -> None:
     """Its manifest is right."""
     opened(chain).close()
-    (made,) = folders.list_saved_models()
-    folders.start(made.path)
+    (made,) = cache.list_saved_models()
+    cache.start(made.path)
     (made.path / "compiled.blob").write_bytes(text)
-    folders.seal(made.path)
-    assert folders.is_intact(made.path)
+    cache.seal(made.path)
+    assert cache.is_intact(made.path)
     with caplog.at_level(logging.WARNING):
         assert is_right(opened(chain), chain)
     assert "is not usable, and is made again" in caplog.text
@@ -172,7 +172,7 @@ def test_an_interrupt_in_the_middle_of_writing_ends_the_program(chain: Path, mon
     fill_after(monkeypatch, 200_000, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         opened(chain)
-    assert folders.list_saved_models() == []
+    assert cache.list_saved_models() == []
 
 
 @pytest.mark.parametrize("room", [0, 200_000])
@@ -181,8 +181,8 @@ def test_a_full_disk_costs_the_saved_model_alone(chain: Path, room: int, monkeyp
     session = opened(chain)
     assert is_right(session, chain)
     assert not is_from_disk(session)
-    assert folders.list_saved_models() == []
-    where = records.find_folder()
+    assert cache.list_saved_models() == []
+    where = cache.find_folder()
     assert where is not None
     assert [path for path in where.iterdir() if path.is_dir()] == []
 
@@ -207,4 +207,4 @@ def test_cancelling_ends_the_writing(chain: Path, monkeypatch: pytest.MonkeyPatc
     cancelled.set()
     with pytest.raises(CanceledError):
         operation.get()
-    assert folders.list_saved_models() == []
+    assert cache.list_saved_models() == []

@@ -234,10 +234,10 @@ def require_known_dimensions(options: LearningModelSessionOptions, header: Heade
 
 def describe_measured(model: LearningModel, device: LearningModelDevice) -> dict[str, str]:
     """What the fastest options depend on: the model's content, the processor, the device, and the versions."""
-    from ..cache import records
+    from ..cache import make_key
     from ..runtime.providers import plugins
 
-    processor = f"{machine.read_processor_name()} {records.make_key(machine.read_processor_id())[:8]}"
+    processor = f"{machine.read_processor_name()} {make_key(machine.read_processor_id())[:8]}"
     facts = {"model": private_state(model).open().compute_digest(), "processor": processor, "device": device.name}
     return facts | plugins.read_versions()
 

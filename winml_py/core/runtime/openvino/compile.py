@@ -14,7 +14,7 @@ import numpy as np
 from ....enums import Precision, Weights
 from ....errors import CorruptModelError, EvaluationError, InvalidArgumentError, NotSupportedError
 from ...base import machine
-from ...cache import folders, records
+from ...cache import choose_folder, make_key, open_or_make
 from ...onnx_file.source import MAPPED_FROM, Skeleton
 from ..providers import plugins
 from ..providers.catalogue import find_provider, make_native_options
@@ -119,11 +119,11 @@ def open_or_compile_with_openvino(request: CompileRequest, target: Target) -> Op
     is_wanted = (
         request.origin.path and request.options.weights is Weights.SHARED and request.origin.total_size >= SAVED_FROM
     )
-    folder = folders.choose_folder(_make_cache_key(request, target), request.origin.total_size) if is_wanted else None
+    folder = choose_folder(_make_cache_key(request, target), request.origin.total_size) if is_wanted else None
     if folder is None:
         return compile_with_openvino(request, target)
     get_core()  # refuses a forked process, even for a saved model
-    saved = folders.open_or_make(
+    saved = open_or_make(
         folder,
         request.origin.path,
         partial(_open, request, target),
@@ -138,7 +138,7 @@ def _make_cache_key(request: CompileRequest, target: Target) -> str:
     sizes = {name: list(shape) for name, shape in request.features.sizes.items()}
     version = plugins.read_version(find_provider(target.provider).package)
     config = make_config(request, target)
-    return records.make_key("OpenVINO", request.compute_digest(), sizes, config, version, machine.read_processor_id())
+    return make_key("OpenVINO", request.compute_digest(), sizes, config, version, machine.read_processor_id())
 
 
 def _open(request: CompileRequest, target: Target, folder: Path) -> OpenVinoEngine:

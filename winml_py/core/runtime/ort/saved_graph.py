@@ -39,16 +39,16 @@ def open_or_compile_with_ort(request: CompileRequest) -> OrtEngine:
     # processes must not get such constants. Nor if the program sets entries of the configuration, which may change the
     # graph.
     if size >= MAPPED_FROM and not request.options.session_config and not is_flushing_denormals():
-        from ...cache import folders  # small models need no cache
+        from ... import cache  # small models need none
 
-        folder = folders.choose_folder(_make_cache_key(request), size)
+        folder = cache.choose_folder(_make_cache_key(request), size)
     if folder is None:
         engine = compile_with_ort(request)
         # The runtime has freed the parsed model. For a small model, the call is not worth its time.
         if request.origin.size >= MAPPED_FROM or isinstance(request.model, Skeleton):  # `size` excludes data files
             trim_heap()
         return engine
-    saved = folders.open_or_make(
+    saved = cache.open_or_make(
         folder, request.origin.path, partial(_open, request), partial(_save, request), request.require_not_stopped
     )
     return saved or compile_with_ort(request)
@@ -56,7 +56,7 @@ def open_or_compile_with_ort(request: CompileRequest) -> OrtEngine:
 
 def _make_cache_key(request: CompileRequest) -> str:
     """Everything that the optimised graph may depend on: all options but those set to a constant here."""
-    from ...cache import records
+    from ...cache import make_key
     from ..providers.plugins import read_runtime_version
 
     graph = request.options._replace(
@@ -76,9 +76,7 @@ def _make_cache_key(request: CompileRequest) -> str:
         is_profiled=False,
         isolation=None,
     )
-    return records.make_key(
-        "saved graph", request.compute_digest(), graph, read_runtime_version(), machine.read_processor_id()
-    )
+    return make_key("saved graph", request.compute_digest(), graph, read_runtime_version(), machine.read_processor_id())
 
 
 def _open(request: CompileRequest, folder: Path) -> OrtEngine:

@@ -1,1 +1,0 @@
-"""The cache folder: records of small facts, and folders with saved models."""
