@@ -100,7 +100,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise InvalidArgumentError(
             f"The port {port} is not available on {host}: {str(error.strerror).partition(' (while')[0]}.",
-            hint="Use another address; --port 0 takes a free port.",
+            hint="Use another address, or --port 0 for a free port.",
         ) from error
 
 

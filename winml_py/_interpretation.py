@@ -153,7 +153,7 @@ class VisionInterpreter(NamedTuple):
         added = {re.sub(r"_\d+$", "", name): as_numpy(value) for name, value in result.outputs.items()}
         sizes = [picture.sizes[0] for picture in pictures if isinstance(picture, ImageFeatureValue)]
         if self.threshold is not None:
-            raise InvalidArgumentError("The model has its threshold built in.", hint="Leave the threshold out.")
+            raise InvalidArgumentError("The model has its threshold built in.", hint="Omit the threshold.")
         if "class_map" in added:
             return _describe_regions(Segmentation(added["class_map"], tuple(self.labels)))
         if "box_classes" not in added or not sizes:

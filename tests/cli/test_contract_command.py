@@ -51,7 +51,7 @@ def test_the_command_line_takes_a_config(tmp_path: Path) -> None:
     wrong = written(tmp_path / "wrong.json", {**VIT, "sharpen": 2})
     failed = call("contract", model, "--from", wrong, "--output", target)
     assert failed.exit_code != 0
-    assert f"{wrong}: sharpen is a key" in failed.output.replace("\n", "")
+    assert f"{wrong}: ViTImageProcessor is not known to read the key sharpen" in failed.output.replace("\n", "")
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     ("info page.onnx", 3, "page.onnx: Failed to parse the model…It is not an ONNX model"),
     ("run pointer.onnx seven.png", 3, "pointer.onnx: Expected an ONNX model, got a Git LFS pointer…git lfs pull"),
     ("info empty.onnx", 3, "empty.onnx: Failed to parse the model"),
-    ("info seven.png", 3, "seven.png: Expected an ONNX model, got a picture. Name the model first"),
+    ("info seven.png", 3, "seven.png: Expected an ONNX model, got a picture. Pass the model first"),
     ("info nothing", 3, "nothing: There is no .onnx file in this folder"),
     ("info digit.onnx", 3, "digit.onnx: Model file not found. Did you mean digits.onnx?"),
     (
@@ -92,16 +92,20 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
         3,
         f".: Expected one model in this folder, got add.onnx,…Choose one: .{os.sep}add.onnx, or",
     ),
-    ("info https://a.com/b.onnx", 3, "https://a.com/b.onnx: This is an address, and only files are read. Download it"),
+    (
+        "info https://a.com/b.onnx",
+        3,
+        "https://a.com/b.onnx: This is a network address, but only files can be read. Download it",
+    ),
     (
         "run split.onnx x.npy",
         3,
         "split.onnx: The model keeps the weight w in the file split.data, which is not in {place}",
     ),
     # The input
-    ("run digits.onnx", 2, "digits.onnx: Name an INPUT after the model"),
+    ("run digits.onnx", 2, "digits.onnx: Add an INPUT after the model"),
     ("run digits.onnx sevn.png", 4, "sevn.png: There is no such picture. Did you mean seven.png?"),
-    ("run digits.onnx page.png", 4, "page.png is not a picture that can be decoded…Formats that are read: AVIF, BMP"),
+    ("run digits.onnx page.png", 4, "page.png is not a picture that can be decoded…Supported formats: AVIF, BMP"),
     ("run digits.onnx nothing", 2, "nothing: There is no picture in this folder. Names end in .apng, .avif"),
     ("run digits.onnx *.tiff", 2, "*.tiff: No file matches this pattern"),
     ("run digits.onnx wide.npy", 4, "wide.npy: Model variable image…Float[1,1,28,29,]. Dimension 3 is 29, not 28."),
@@ -143,7 +147,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
         "odd.json: It states no image contract…preprocessor_config.json",
     ),
     ("run digits.onnx seven.png --contract imagenet", 4, "digits.onnx: No input is a tensor of…contract is GRAY8."),
-    ("run digits.onnx seven.png --layout yolo", 4, "seven.png: The outputs are not…Leave layout out: it is recognised"),
+    ("run digits.onnx seven.png --layout yolo", 4, "seven.png: The outputs are not…Omit layout. It is recognised"),
     ("run digits.onnx seven.png --contract imagnet", 2, "imagnet: No file or contract…Did you mean 'imagenet'?"),
     ("run detector.onnx seven.png --size 333,333", 4, "…got 333,333. Write --size 352,352"),
     ("contract edges.onnx --set means=1 --output out.onnx", 2, "--set means: …no such field. Did you mean 'mean'?"),
@@ -153,7 +157,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
         4,
         "ids.onnx: No input is…pictures in NCHW: x is Int64[1,-1,]",
     ),
-    ("convert digits.onnx --output out.onnx", 2, "Say what to convert to: add --float16."),
+    ("convert digits.onnx --output out.onnx", 2, "The target type is missing. Add --float16."),
 )
 """A command, its exit code, and how the line begins that it prints after "Error: "; "…" is what matters less."""
 

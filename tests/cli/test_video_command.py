@@ -119,10 +119,16 @@ def test_what_cannot_be_done(video: Path, tmp_path: Path, capfd: pytest.CaptureF
             tmp_path / "out.mp4",
         ): "the model has neither a picture output nor results that can",
         (2, DIGITS, video): "in.avi: This is a video. Name the video to write, if the model finds objects that can be",
-        (5, EDGES, video, "--output", tmp_path / "out.png"): "does not end like a video file that can be written",
+        (
+            5,
+            EDGES,
+            video,
+            "--output",
+            tmp_path / "out.png",
+        ): "does not have the extension of a video format that can be written",
         (5, EDGES, video, "--output", tmp_path / "none" / "out.mp4"): "There is no folder",
         (4, EDGES, "none.mp4", "--output", tmp_path / "out.mp4"): "none.mp4: There is no such video.",
-        (5, EDGES, PICTURES / "cat.jpg", "--output", tmp_path / "out.mp4"): "does not end like a picture file",
+        (5, EDGES, PICTURES / "cat.jpg", "--output", tmp_path / "out.mp4"): "is not that of a picture format",
     }
     for (code, *arguments), expected in words.items():
         message = require_failure(code, "run", *arguments)

@@ -315,5 +315,5 @@ def test_a_model_that_changed_on_the_way_is_refused(tmp_path: Path) -> None:
     path.write_bytes(Path(DIGITS).read_bytes())
     pickled = pickle.dumps(Evaluator(path))
     path.write_bytes(Path(BATCHES).read_bytes())
-    with pytest.raises(CorruptModelError, match="is not what it was"):
+    with pytest.raises(CorruptModelError, match="has changed since"):
         pickle.loads(pickled)

@@ -614,7 +614,7 @@ def test_the_command(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.ones((1, 8), np.float32))
     for code, words, arguments in (
         (1, "not good enough", (path, f"x={tmp_path / 'x.npy'}", "--output", out, "--float16")),
-        (2, "Say what to convert to: add --float16.", (path, "--output", out)),
+        (2, "The target type is missing. Add --float16.", (path, "--output", out)),
         (2, "Expected the inputs of one evaluation", (path, "a.npy", "b.npy", "--output", out, "--float16")),
         (3, "Model file not found", ("none.onnx", "--output", out, "--float16")),
         (4, "none.npy: There is no such file.", (path, "x=none.npy", "--output", out, "--float16")),

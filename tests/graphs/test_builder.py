@@ -338,7 +338,7 @@ LOOSE = [
     ([gemm(), unary("Relu", "a", "y")], "'y' has been used as output names multiple times"),
     (
         [gemm(), unary("Relu", "p", "q"), unary("Abs", "q", "p")],
-        "wait for each other: Relu_1 (Relu), Abs_2 (Abs)",
+        "form a cycle: Relu_1 (Relu), Abs_2 (Abs)",
     ),
 ]
 

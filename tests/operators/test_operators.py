@@ -211,7 +211,7 @@ def test_tensors_give_tensors() -> None:
         (lambda: operators.Clip(np.uint8([200, 5]), -1, 300), "An input of uint8 cannot hold -1"),
         (lambda: operators.Equal(np.int32([2]), 2.5), "An input of int32 cannot hold 2.5"),
         (lambda: operators.Add(np.float16([1]), 1e6), "An input of float16 cannot hold 1000000.0"),
-        (lambda: operators.Relu(X, opset="a"), "opset is 'a'. It is a whole number"),
+        (lambda: operators.Relu(X, opset="a"), "opset is 'a'. It must be a whole number"),
         (lambda: operators.Identity(X.astype(">f4")), "ONNX has no tensors of >f4"),
         (operators.Relu, "The input 'X' of Relu is missing. Relu takes X."),
         (lambda: operators.Add(X), "The input 'B' of Add is missing. Add takes A, B."),

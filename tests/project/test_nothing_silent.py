@@ -106,7 +106,7 @@ def test_the_command_line_says_so_in_one_line(tmp_path: Path) -> None:
         warnings.simplefilter("ignore")  # whatever Python is told
         result = call("run", tmp_path / "plain.onnx", tmp_path / "a.png", tmp_path / "b.png", "--json")
     assert len(json.loads(result.stdout)["results"]) == 2
-    assert result.stderr.count("Nothing states which pictures the input 'x' was trained on.") == 1
+    assert result.stderr.count("Nothing states how to prepare pictures for the input 'x'.") == 1
     assert len(result.stderr.splitlines()) == 1
 
 
@@ -119,7 +119,7 @@ def test_the_command_line_says_so_in_one_line(tmp_path: Path) -> None:
 )
 def test_unknown_properties_of_a_bind(key: Any, near: str) -> None:
     binding = open_binding(DENOTED)
-    with pytest.raises(InvalidBindingError, match=f"A bind has no property {key!r}") as info:
+    with pytest.raises(InvalidBindingError, match=f"There is no bind property {key!r}") as info:
         binding.bind("x", PICTURE, {key: None})
     assert (f"Did you mean {near!r}?" if near else "Known: BitmapBounds, ") in info.value.hint
     assert dict(binding) == {}

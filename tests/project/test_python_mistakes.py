@@ -154,7 +154,10 @@ TAUGHT = (
     ("ImageContract.imagenet().with_pixel_format(BitmapPixelFormat.GRAY8)", "are per colour"),
     ("model.contracts.__setitem__('image', ImageContract.imagenet())", "the pixel_format of their contract is GRAY8."),
     # Files
-    ("LearningModel.load('https://a.com/b.onnx')", "This is an address, and only files are read. Download it"),
+    (
+        "LearningModel.load('https://a.com/b.onnx')",
+        "This is a network address, but only files can be read. Download it",
+    ),
     (
         "LearningModel.load(MODELS / 'digitz.onnx')",
         f"Model file not found. Did you mean {DIGITS}?",
@@ -174,7 +177,7 @@ TAUGHT = (
     ),
     ("ImageFeatureValue.load(PICTURES / 'sevn.png')", f"no such picture. Did you mean {SEVEN}?"),
     ("next(iter(session.evaluate_many(MODELS.parent / 'modelz'))).outputs", f"folder. Did you mean {MODELS}?"),
-    ("read_contract({'image_processor_type': 'ViTImageProcesor'})", "if ViTImageProcessor is meant, write that."),
+    ("read_contract({'image_processor_type': 'ViTImageProcesor'})", "did you mean ViTImageProcessor?"),
     ("read_contract({'image_processor_type': 'DinoImageProcessor'})", "is not known; known are Beit, Bit,"),
     # Making pictures
     ("ImageFeatureValue('a.png')", "Expected VideoFrame objects, got str. For a file, call ImageFeatureValue.load"),
@@ -193,14 +196,14 @@ TAUGHT = (
     ("ImageFeatureValue.load(b'%PDF-1.7')", "it is a PDF file. Save its pages as pictures first."),
     ("ImageFeatureValue.from_pil(5)", "Expected a Pillow image, got int"),
     ("ImageFeatureValue.from_software_bitmap('a.png')", "Expected a SoftwareBitmap, got str"),
-    ("ImageFeatureValue.from_array(None, RGB8)", "OpenCV's imread returns None where it cannot read"),
-    ("ImageFeatureValue.from_array(PIXELS)", "RGB8 for arrays of Pillow"),
+    ("ImageFeatureValue.from_array(None, RGB8)", "OpenCV's imread returns None if it cannot read"),
+    ("ImageFeatureValue.from_array(PIXELS)", "RGB8 for arrays from Pillow"),
     (
         "ImageFeatureValue.from_array(PIXELS.astype(np.float32))",
         "Expected an array of uint8 or uint16, got 2x2x3",
     ),
     ("ImageFeatureValue.from_array(PIXELS, BGRA8)", "height x width x 4 of uint8 for BGRA8, got 2x2x3 of uint8."),
-    ("SoftwareBitmap.from_array(PIXELS)", "BGR8 for OpenCV's"),
+    ("SoftwareBitmap.from_array(PIXELS)", "BGR8 for OpenCV"),
     (
         "strided_view().lock_buffer(BitmapBufferAccessMode.READ)",
         "SoftwareBitmap.copy()",
@@ -303,15 +306,15 @@ TAUGHT = (
     (
         "open_session(MODELS / 'digits_batch.onnx', engine=None).evaluate_features("
         "{'image': np.zeros((4, 1, 28, 28), np.float32)})",
-        "Bind the sizes in batch_size_override",
+        "Bind the sizes that batch_size_override",
     ),
     ("next(iter(session.evaluate_many('picsss'))).outputs", "picsss: There is no such picture or folder."),
     ("setattr(Operation(), 'completed', print)", "add_done_callback", "Operation().add_done_callback(print)"),
     # Results
-    ("OPERATION.outputs", "Its result is `await operation`, or operation.get().", "OPERATION.get().outputs"),
+    ("OPERATION.outputs", "To get the result, write `await operation` or operation.get().", "OPERATION.get().outputs"),
     ("OPERATION['probabilities']", "or operation.get().", "OPERATION.get()['probabilities']"),
     ("list(OPERATION)", "or operation.get().", "list(OPERATION.get())"),
-    ("OPERATION.result()", "Its result is `await operation`, or operation.get().", "OPERATION.get()"),
+    ("OPERATION.result()", "To get the result, write `await operation` or operation.get().", "OPERATION.get()"),
     ("OPERATION.get().outputs[0]", "Its keys are names: 'probabilities'."),
     (
         "OPERATION.get()['probabilities'].save('x.png')",

@@ -220,7 +220,7 @@ def test_outputs_and_inputs_that_are_not_there(client: Any) -> None:
         client.infer("digits", [])
     with pytest.raises(triton.InferenceServerException, match="There is no input 'IMAGE'; inputs: image"):
         client.infer("digits", [zeros, given("IMAGE", np.zeros((1, 1, 28, 28), np.float32))])
-    with pytest.raises(triton.InferenceServerException, match="Compressed bodies are not read"):
+    with pytest.raises(triton.InferenceServerException, match="Compressed bodies are not supported"):
         client.infer("digits", [zeros], request_compression_algorithm="gzip")
     with pytest.raises(triton.InferenceServerException, match="Not Found"):
         client.get_model_metadata("digits", "2")

@@ -92,9 +92,9 @@ def test_the_first_page_has_lines_to_try(service: Service) -> None:
         ("/models/digits", b"no picture", 415, "is not a picture"),
         ("/models/digits", b"", 415, "got 0 bytes"),
         ("/models/digits", SEVEN[: len(SEVEN) // 2], 415, "is not a picture"),
-        ("/models/digits", make_png_claiming(10_000, 10_000), 415, "more than the 1,000,000 that are allowed"),
+        ("/models/digits", make_png_claiming(10_000, 10_000), 415, "more than the limit of 1,000,000"),
         ("/v2/models/digits/infer", b"{}", 400, "Expected each of the inputs image; the request has no image."),
-        ("/models/loop", SEVEN, 400, "use /v2/models/NAME/infer"),
+        ("/models/loop", SEVEN, 400, "Use /v2/models/NAME/infer"),
         ("/models/nothing", SEVEN, 404, "There is no model 'nothing'"),
         ("/models/digits", None, 405, "Expected POST, got GET. The page / shows calls."),
         ("/nothing", None, 404, "Not Found"),
@@ -202,7 +202,7 @@ def test_clients_that_are_slow_or_leave(service: Service) -> None:
     service.send(head + SEVEN[:9]).close()
     with service.send(head + SEVEN) as whole:
         assert whole.recv(4096).startswith(b"HTTP/1.1 200")
-    assert "The client has left." in service.lines(" 499 ")[0]
+    assert "The client has disconnected." in service.lines(" 499 ")[0]
     silent.settimeout(20)
     slow_head.settimeout(20)
     assert (silent.recv(10), slow_head.recv(10)) == (b"", b"")  # closed
@@ -224,7 +224,7 @@ def leave_counting(service: Service) -> None:
 def test_work_for_a_client_that_has_left_is_dropped(service: Service) -> None:
     for _ in range(LearningModelSessionOptions().intra_op_num_threads):
         leave_counting(service)
-    assert "The client has left." in service.lines("/v2/models/loop/infer 499")[0]
+    assert "The client has disconnected." in service.lines("/v2/models/loop/infer 499")[0]
     wait_until(lambda: count(service, 3).status == 200)  # no core counts for hours
 
 
@@ -357,7 +357,7 @@ def test_an_engine_that_dies(tmp_path: Path, folder: Path) -> None:
         assert service.ask("/models/digits", SEVEN).status == 200
         assert count(service, 3).status == 200  # with another process
         assert b'winml_engines_lost_total{model="loop"} 1.0' in service.ask("/metrics").body
-        assert service.lines("loop: The engine was lost. Making another one.")
+        assert service.lines("loop: The engine was lost. Creating another one.")
 
 
 def test_an_isolated_run_for_a_client_that_has_left_ends_with_its_time(tmp_path: Path, folder: Path) -> None:
@@ -391,7 +391,7 @@ def test_exit_codes(tmp_path: Path) -> None:
     words = require_failure(2, "serve", MODELS / "digits.onnx", MODELS / "digits.onnx")
     assert "Another model is named digits. Write NAME=" in words
     two = (MODELS / "digits.onnx", MODELS / "shapes.onnx", "--labels", MODELS / "digits.labels.txt")
-    assert "--labels has the classes of one model" in require_failure(2, "serve", *two)
+    assert "--labels names the classes of one model" in require_failure(2, "serve", *two)
     for text in ("10MX", "0", "-1", "1.5M"):
         words = require_failure(2, "serve", MODELS / "digits.onnx", "--max-bytes", text)
         assert f"Expected a number such as 10000000 or 10M, got '{text}'." in words

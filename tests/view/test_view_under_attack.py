@@ -94,8 +94,8 @@ class TestPictures:
         file = io.BytesIO()
         Image.new("1", (10_000, 10_000)).save(file, "PNG")
         answer = page.post("api/pictures?name=large.file", file.getvalue(), 422)
-        assert answer["error"] == "large.file claims no pixels, or more than the 50,000,000 that are allowed."
-        assert answer["hint"] == "The page takes pictures of 50 megapixels at most."
+        assert answer["error"] == "large.file has no pixels, or more than the limit of 50,000,000."
+        assert answer["hint"] == "The page accepts pictures of at most 50 megapixels."
 
     def test_a_tensor_that_is_too_large(self, page: Page, cat: Path) -> None:
         model, picture = opened(page, MODELS / "edges.onnx"), picture_of(page, cat)

@@ -225,7 +225,7 @@ def test_yolox_that_its_export_has_decoded_is_read_as_it_is() -> None:
 
 def test_what_may_be_two_layouts_is_asked() -> None:
     table = nanodet(np.random.default_rng(7))[0]["output"]
-    with pytest.raises(InvalidArgumentError, match="may be in the layout YOLOX or NANODET"):
+    with pytest.raises(InvalidArgumentError, match="may have the layout YOLOX or NANODET"):
         vision.detections(answer({"output": table}))
     for layout in (DetectionLayout.YOLOX, DetectionLayout.NANODET, DetectionLayout.YUNET, DetectionLayout.SCRFD):
         with pytest.raises(InvalidArgumentError, match=f"not in the layout {layout.name}"):

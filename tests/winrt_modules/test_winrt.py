@@ -136,7 +136,7 @@ def test_property_sets() -> None:
     properties.remove("a")
     assert dict(properties) == {"b": None}
     assert view == {"a": 2, "b": None}
-    with pytest.raises(NotBoundError, match="no 'a' here"):
+    with pytest.raises(NotBoundError, match="no 'a' in this map"):
         properties.lookup("a")
     properties.clear()
     assert properties.size == 0

@@ -183,7 +183,7 @@ class _Draft:
         except CycleError as error:
             circle = ", ".join(f"{nodes[place].name} ({nodes[place].op_type})" for place in error.args[1])
             raise InvalidArgumentError(
-                f"Operators wait for each other: {circle}.", hint="Connect them in one direction."
+                f"The operators form a cycle: {circle}.", hint="Connect them in one direction."
             ) from error
         domains = sorted({"", *(node.domain for node in nodes)})
         imports = [helper.make_opsetid(domain, _find_version(domain, self.opset)) for domain in domains]
@@ -330,7 +330,7 @@ def make_tensor_descriptor(name: str, description: str, kind: TensorKind, shape:
 
 def make_value_info(feature: Any) -> ValueInfoProto:
     """A feature as an input or output of a graph."""
-    hint = "Make one: LearningModelBuilder.create_tensor_feature_descriptor(name, kind, shape)."
+    hint = "Create one: LearningModelBuilder.create_tensor_feature_descriptor(name, kind, shape)."
     require_type(feature, FeatureDescriptor, hint)
     info = ValueInfoProto(name=require_name(feature.name, "The name of a feature"), doc_string=feature.description)
     info.type.CopyFrom(_make_type(feature))

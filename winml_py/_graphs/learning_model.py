@@ -58,7 +58,7 @@ class LearningModelExperimental(Object):
             ModelDisposedError: a model has been disposed of.
         """
         require_type(other, LearningModel, "Load it first: LearningModel.load(path).")
-        require_type(options, LearningModelJoinOptions, "Make them: options = LearningModelJoinOptions().")
+        require_type(options, LearningModelJoinOptions, "Create them: options = LearningModelJoinOptions().")
         proto = join_models(self._model, other, options)
         model = type(self._model).load(to_bytes(proto))
         # The contracts that the program attached to inputs, which keep their order.

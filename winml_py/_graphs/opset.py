@@ -89,7 +89,7 @@ def _require_same_answers(model: ModelProto, converted: ModelProto) -> None:
     inner = {name: node.op_type for node in model.graph.node for name in node.output if name and name in kept}
     outputs = [output.name for output in model.graph.output]
     compared, sizes = set[str](), set[tuple[object, ...]]()
-    problem = "it has no answer to any example input"
+    problem = "it returns no numbers for any example input"
     try:
         with _open_session(model, inner) as before, _open_session(converted, inner) as after:
             for values in _make_examples(before.model.input_features):
@@ -106,14 +106,16 @@ def _require_same_answers(model: ModelProto, converted: ModelProto) -> None:
                 for name in [name for name in (*inner, *outputs) if name in expected and name in actual]:
                     if (difference := _describe_difference(expected[name], actual[name])) is not None:
                         operator = inner.get(name, "the model")
-                        raise ValueError(f"its conversion answers differently: {name!r}, of {operator}, {difference}")
+                        raise ValueError(
+                            f"the converted model gives different answers: {name!r}, of {operator}, {difference}"
+                        )
                     compared.update({name} if _is_evidence(expected[name]) else ())
     except WinMLError as error:
-        raise ValueError(f"its conversion cannot be compared with it: {error.message.rstrip('.')}") from error
+        raise ValueError(f"the converted model cannot be compared with it: {error.message.rstrip('.')}") from error
     if missing := [name for name in outputs if name not in compared]:
         if sizes:
             problem = f"{missing[0]!r} was empty, or not a number, for all example inputs"
-        raise ValueError(f"its conversion cannot be compared with it: {problem.rstrip('.')}")
+        raise ValueError(f"the converted model cannot be compared with it: {problem.rstrip('.')}")
 
 
 def _open_session(model: ModelProto, names: Iterable[str]) -> LearningModelSession:
@@ -158,7 +160,7 @@ def _make_examples(features: Iterable[FeatureDescriptor]) -> Iterator[dict[str, 
 def _choose_shape(feature: FeatureDescriptor, first: int, other: int) -> tuple[int, ...]:
     if not isinstance(feature, TensorFeatureDescriptor) or not feature.has_rank:
         raise ValueError(
-            f"its conversion cannot be compared with it: its input {feature.name!r} is {feature.describe()}"
+            f"the converted model cannot be compared with it: its input {feature.name!r} is {feature.describe()}"
         )
     return tuple((other if axis else first) if size < 0 else size for axis, size in enumerate(feature.shape))
 

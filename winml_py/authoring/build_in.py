@@ -86,7 +86,7 @@ def build_in(
         >>> feature.name, feature.tensor_kind.name, feature.shape
         ('image', 'UINT8', (-1, -1, 1))
     """
-    require_type(contract, ImageContract | None, "Write ImageContract.imagenet(), or make one.")
+    require_type(contract, ImageContract | None, "Pass ImageContract.imagenet(), or create one.")
     require_type(inputs, Iterable, 'Pass the names of inputs: ["image"].')
     require_type(labels, Iterable | os.PathLike, "Pass the names of the classes, or the path of a file with them.")
     if pictures not in INTERLEAVED_FORMATS:

@@ -182,7 +182,7 @@ _NUMBERS = 4096
 def _read_test_set(model: LearningModel, inputs: list[str], outputs: list[str]) -> KnownAnswer:
     """An answer that ONNX's model zoo publishes beside a model: `test_data_set_0/input_0.pb` and so on."""
     if (len(inputs), len(outputs)) != (len(model.input_features), len(model.output_features)):
-        raise InvalidArgumentError(f"{outputs[0]}: Expected a file for each input and output of the model beside it.")
+        raise InvalidArgumentError(f"{outputs[0]}: Expected a file next to it for each input and output of the model.")
     known_inputs = {
         feature.name: KnownInput(array=_read_tensor(path))
         for feature, path in zip(model.input_features, inputs, strict=True)

@@ -68,7 +68,7 @@ def add_answers(
 
     kinds = {*ANSWERS, *(layout.value for layout in DetectionLayout)}
     if kind not in kinds:
-        raise InvalidArgumentError(f"There are no answers {kind!r}.", hint=did_you_mean(kind, kinds))
+        raise InvalidArgumentError(f"There is no kind of answers named {kind!r}.", hint=did_you_mean(kind, kinds))
     (picture, (graph, place)), *more = written.items()
     if more or place is None:
         pictures = ", ".join(written) if more else "several"
@@ -91,7 +91,7 @@ def add_answers(
     elif kind == MASKS:
         name, array = require_one_map(result, find_segmentation(result, facts.labels) or None)
         if array.dtype.kind == "f" and array.shape[1] == 1:
-            raise NotSupportedError(f"The output {name} is one map of numbers, whose threshold is not known.")
+            raise NotSupportedError(f"The output {name} is one map of numbers, with an unknown threshold.")
         outputs = {"class_map": (_write_class_map(read_output(name), place), sides)}
     else:
         layout = DetectionLayout(kind)

@@ -73,9 +73,9 @@ class PictureFunction:
                 else:
                     return kind
         raise InvalidArgumentError(
-            f"{self.name} raises for a picture of 80x60 ({' or '.join(kinds)}): {problems[0][:300].rstrip('.')}.",
-            hint="State its argument: pictures='rgb' or 'bgr' (--pictures on the command line) for an array, whose "
-            "channel order its result does not show; 'pillow' or 'path'.",
+            f"{self.name} fails for a picture of 80x60 ({' or '.join(kinds)}): {problems[0][:300].rstrip('.')}.",
+            hint="State its argument. For an array, pass pictures='rgb' or 'bgr' (--pictures on the command line), "
+            "because the result does not show the channel order. Otherwise, pass 'pillow' or 'path'.",
         )
 
     def _call_with(self, image: Image, kind: PictureKind, jpeg: bytes = b"") -> Any:
@@ -121,7 +121,7 @@ class PictureFunction:
         except Exception as error:  # foreign code may raise anything
             height, width = pixels.shape[:2]
             raise InvalidArgumentError(
-                f"{self.name} raises for a picture of {width}x{height}: {type(error).__name__}: {str(error)[:300]}"
+                f"{self.name} fails for a picture of {width}x{height}: {type(error).__name__}: {str(error)[:300]}"
             ) from error
         array = next(_find_arrays(result), None)
         if array is None:

@@ -52,7 +52,7 @@ def write_contract(
         >>> LearningModel.load(target).input_features[0].contract.mean
         (33.3,)
     """
-    require_type(contract, ImageContract | LearnedContract, "Write ImageContract.imagenet(), or make one.")
+    require_type(contract, ImageContract | LearnedContract, "Pass ImageContract.imagenet(), or create one.")
     require_type(inputs, Iterable, 'Pass the names of inputs: ["image"].')
     evidence: dict[str, str] = {}
     if isinstance(contract, LearnedContract):

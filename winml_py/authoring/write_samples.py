@@ -272,7 +272,7 @@ def _take_answer(session: LearningModelSession, inputs: dict[str, KnownInput]) -
         known = make_known_output(name, array, count)
         if name not in second_result or known.compare(second_result[name], FLOAT_TOLERANCE)[1]:
             raise InvalidArgumentError(
-                f"The model gives another {name} in each evaluation, so it has no known answer.",
+                f"The output {name} differs in each evaluation, so it has no known answer.",
                 hint="Fix the seeds of its random operators.",
             )
         stable = _limit_tolerance(known, array, perturbed_result.get(name))
@@ -285,7 +285,7 @@ def _take_answer(session: LearningModelSession, inputs: dict[str, KnownInput]) -
             f"This sample has no known answer: when its pixels change by a level, {' and '.join(unstable)} "
             f"{'changes' if len(unstable) == 1 else 'change'} by more than {LARGEST_TOLERANCE / 2:.0%} or in shape; or "
             "all of it is NaN or infinite.",
-            hint="Use another picture, one that the model was made for.",
+            hint="Use a picture of the kind that the model was trained on.",
         )
     return KnownAnswer(inputs, tuple(outputs), _describe_answer(session, values, result))
 

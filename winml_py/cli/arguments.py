@@ -116,7 +116,7 @@ def require_unnamed(path: str, own: str = "") -> None:
             is_option = isinstance(parameter, click.Option)
             reason = f"{parameter.opts[0]} names this file" if is_option else "This is an input"
             hint = ", or add --force to replace it" if _FORCE in ctx.meta else ""
-            raise click.UsageError(f"{path}: {reason}, and the output would overwrite it. Name another{hint}.")
+            raise click.UsageError(f"{path}: {reason}, and the output would overwrite it. Name another file{hint}.")
 
 
 def _find_named_files(value: object) -> Iterator[str]:

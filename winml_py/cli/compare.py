@@ -34,7 +34,7 @@ def compare(models: tuple[str, ...], nodes: bool, setup: Setup, as_json: bool) -
     model, *inputs = models
     second_model = inputs.pop(0) if inputs and inputs[0].lower().endswith(".onnx") else model
     if second_model == model and replace(setup, sizes=NOTHING_STATED, contract=None) == Setup():
-        hint = "Name a second model after it, or --engine, --device, --precision or --settings."
+        hint = "Add a second model, --engine, --device, --precision or --settings."
         raise click.UsageError(f"{model}: There is nothing to compare it with. {hint}")
     both = model if second_model == model else f"{model}, {second_model}"  # an error may be about either
     with show_progress("comparing") as advance, prefix_errors(both, model, second_model, *inputs, setup.settings):
@@ -66,9 +66,11 @@ def compare(models: tuple[str, ...], nodes: bool, setup: Setup, as_json: bool) -
             facts["departure"] = departure and asdict(departure)
     emit(facts, as_json, lambda facts: _print_comparison(compared, facts))
     if nodes and not as_json:
-        print_line(departure or "No node alone differs by more than its inputs explain.")
+        print_line(departure or "No single node differs by more than its inputs explain.")
     if compared.answers[0].input == EXAMPLE:
-        print_line(f"{model}: These are answers to example inputs. Name your own after the model.", is_error=True)
+        print_line(
+            f"{model}: These are answers to example inputs. To use your own, add them after the model.", is_error=True
+        )
     if not compared.is_same:
         raise click.exceptions.Exit(1)
 

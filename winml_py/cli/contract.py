@@ -94,7 +94,9 @@ def contract(
     is_stated = bool(source or fields)
     needs_building = bool(labels or answers or (pictures and not learn))
     if samples and (is_stated or learn or is_built_in or labels or answers):
-        raise click.UsageError("--sample cannot be combined: write the contract first, then the new model's samples.")
+        raise click.UsageError(
+            "--sample cannot be combined with other changes. First write the contract, then add samples."
+        )
     if samples:
         require_unnamed(f"{output}.answers.json")  # which `write_samples` may write
     if learn and is_stated:

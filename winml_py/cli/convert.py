@@ -61,7 +61,7 @@ def convert(
     float32. If the results differ by more than --tolerance, the command writes nothing.
     """
     if not is_float16:
-        raise click.UsageError("Say what to convert to: add --float16.")
+        raise click.UsageError("The target type is missing. Add --float16.")
     require_unnamed(f"{output}.data")  # where the weights of a large model go
     with show_progress("converting") as advance, prefix_errors(model, *inputs):
         report = to_float16(

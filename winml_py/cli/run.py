@@ -93,12 +93,14 @@ def run(
     setup = replace(setup, isolated=isolated)
     if check:
         if inputs or output or labels or top_k or threshold is not None or layout != AUTO:
-            raise click.UsageError("--check evaluates the model's samples: omit INPUT and what concerns its answers.")
+            raise click.UsageError(
+                "--check evaluates the samples in the model. Omit INPUT and options for its answers."
+            )
         _check(model, setup, as_json)
         return
     if not inputs:
         raise click.UsageError(
-            f"{model}: Name an INPUT after the model: a picture, a video, a folder of pictures or an array. "
+            f"{model}: Add an INPUT after the model: a picture, a video, a folder of pictures or an array. "
             "winml-py perf evaluates on example inputs."
         )
     with show_progress("evaluating") as advance:

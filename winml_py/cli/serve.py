@@ -76,7 +76,7 @@ def serve(
     device = LearningModelDevice.find(setup.device)  # before models are read
     files = _name_models(models)
     if labels and len(files) > 1:
-        raise click.UsageError("--labels has the classes of one model: serve the others with a second command.")
+        raise click.UsageError("--labels names the classes of one model. Serve other models with another command.")
     served = []
     for name, path in files.items():
         with prefix_errors(path, labels or "", setup.settings):
@@ -96,7 +96,7 @@ def serve(
     emit(facts, as_json, lambda facts: click.echo("\n  ".join([facts["address"], *calls])))
     if server.is_public:
         print_line(
-            "The network can reach it, and it does not authenticate: put a proxy that does in front.", is_error=True
+            "Other machines can reach it, and it does not authenticate clients. Use a proxy that does.", is_error=True
         )
     server.run(service, log == "json")
 

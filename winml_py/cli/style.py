@@ -217,8 +217,8 @@ def warn_assumed(model: str, sizes: Facts) -> None:
         if size["assumed"]:
             free = " and ".join(size["assumed"])
             print_line(
-                f"{model}: The size of {free} of the input {name} is not stated; used 64. "
-                "State it: --size H,W, or --dim NAME=N.",
+                f"{model}: The size of {free} of the input {name} is unknown, so 64 was used. "
+                "To set it, add --size H,W or --dim NAME=N.",
                 is_error=True,
             )
 

@@ -304,7 +304,7 @@ def open_or_make(
         except CanceledError:
             raise
         except (OSError, ValueError, WinMLError) as error:
-            logger.warning("%s is not usable, and is made again: %s", folder, error)
+            logger.warning("%s cannot be used, and is written again: %s", folder, error)
             discard(folder)
             return None
 
@@ -346,7 +346,7 @@ def start(path: Path, model: str = "") -> None:
             f"{path} is kept, because it has no manifest of winml-py. Remove it if you do not need it."
         )
     if _read_manifest(path) and not _remove(path):
-        raise FileExistsError(f"{path} is in use and cannot be made again.")
+        raise FileExistsError(f"{path} is in use and cannot be written again.")
     make_private(path)
     _write_manifest(path, {"key": path.name, "model": model})
 

@@ -56,7 +56,7 @@ class Search:
         if names_to_keep - names:
             raise InvalidArgumentError(
                 f"The model has no node and no operator {', '.join(sorted(names_to_keep - names))}.",
-                hint="Use the graph's names; a node without one is called Operator_number.",
+                hint="Use the names in the graph. A node without a name is called Operator_number.",
             )
         self._kept: dict[str, str] = {}  # node names, and why they stay
         self._keep([node for node in self._owners if {node.name, node.op_type} & names_to_keep], "asked")
@@ -87,7 +87,7 @@ class Search:
                 raise ConversionError(
                     "A float16 model cannot be checked on these inputs: "
                     f"the output {name} of the float32 model is {what}.",
-                    hint="Give inputs that have an answer, such as a picture with objects: inputs={name: value}, or "
+                    hint="Pass inputs that have an answer, such as a picture with objects: inputs={name: value}, or "
                     "files after the model on the command line.",
                 )
         self._float32_arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
@@ -162,7 +162,7 @@ class Search:
                 break
             except ProcessEndedError as ended:
                 raise ConversionError(
-                    f"The runtime ends the process that compiles the float16 model ({ended}).",
+                    f"The runtime crashes while it compiles the float16 model ({ended}).",
                     hint="Keep nodes in float32 (keep_float32, --keep-float32), or use another version of onnxruntime.",
                 ) from ended
             except WinMLError as error:

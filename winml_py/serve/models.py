@@ -72,7 +72,7 @@ class ServedModel:
     def __post_init__(self) -> None:
         if not self.name or "/" in self.name or not self.idle >= 0:
             stated = f"got {self.name!r} and {self.idle!r}"
-            raise InvalidArgumentError(f"Expected a name without a slash, and idle seconds from 0 on, {stated}.")
+            raise InvalidArgumentError(f"Expected a name without a slash, and idle seconds of 0 or more, {stated}.")
         self.classes = Classes(None, self.model.labels)
         self.map_keys = _read_map_keys(self.model)
 
@@ -84,7 +84,7 @@ class ServedModel:
     def start(self) -> None:
         """Begins to make the session, unless there is one whose process, if any, has not ended."""
         if self.session is not None and self.session.is_lost:
-            logger.warning("%s: The engine was lost. Making another one.", escape_line(self.name))
+            logger.warning("%s: The engine was lost. Creating another one.", escape_line(self.name))
             self.count_loss()
             self.unload()
         if self.session is None and self._making is None:

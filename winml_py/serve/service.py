@@ -168,7 +168,7 @@ class Service:
             text = str(error)
         if status == 500 and not isinstance(error, errors.WinMLError):
             exchange.fault = error
-            text = "The service failed; its log says why."
+            text = "The service failed. See its log."
         exchange.message = text
         headers = getattr(error, "headers", None)  # the methods that an address allows
         return _make_json_response({"error": text}, status, headers or _HEADERS.get(status))
@@ -213,7 +213,7 @@ class Service:
     async def _evaluate_picture(self, request: Request) -> Response:
         served = self._find(request)
         if not find_picture_input(served.model):
-            raise HTTPException(400, "The model takes something else than one picture: use /v2/models/NAME/infer.")
+            raise HTTPException(400, "The model does not take one picture. Use /v2/models/NAME/infer.")
         try:
             return await self._evaluate(request, served, partial(answer_picture, served, self.limits.max_pixels))
         except errors.PictureError as error:
@@ -227,7 +227,7 @@ class Service:
         body = None
         exchange = request.state.exchange
         if request.headers.get("content-encoding", "identity") != "identity":
-            raise HTTPException(415, "Compressed bodies are not read.")
+            raise HTTPException(415, "Compressed bodies are not supported.")
         if self._requests >= self.limits.waiting:
             raise HTTPException(503, f"{self.limits.waiting} requests are already waiting. Try again later.")
         self._requests += 1
@@ -242,7 +242,7 @@ class Service:
         except TooLargeError:
             raise HTTPException(413, f"A body can have at most {self.limits.max_bytes:,} bytes.") from None
         except ClientDisconnect:
-            raise HTTPException(499, "The client has left.") from None
+            raise HTTPException(499, "The client has disconnected.") from None
         except TimeoutError:
             seconds = f"{self.limits.seconds:g} s"
             if body is None:

@@ -82,7 +82,7 @@ class Guard:
             self.tickets.discard(rest[0])
             return RedirectResponse(f"/{self._token}/", 303)
         if not secrets.compare_digest(first.encode(), self._token.encode()):
-            return PlainTextResponse("Open the address that winml-py printed: it has a token.", 403)
+            return PlainTextResponse("Open the address that winml-py printed, which has a token.", 403)
         if not rest:  # relative addresses need the slash
             return RedirectResponse(f"/{self._token}/", 303)
         scope["path"] = f"/{rest[0]}"
@@ -93,6 +93,6 @@ class Guard:
 def make_too_large_response() -> Response:
     """The refusal of a request that is too large."""
     return PlainTextResponse(
-        f"A request has at most {MAX_REQUEST_BYTES >> 20} MB. Open a larger model by its path: winml-py view MODEL.",
+        f"A request can have at most {MAX_REQUEST_BYTES >> 20} MB. For a larger model, run winml-py view MODEL.",
         413,
     )

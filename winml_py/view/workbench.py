@@ -98,7 +98,7 @@ class Evaluation(NamedTuple):
     def find_answer(self, name: str) -> bytes:
         """The file of an output's picture."""
         if name not in self.pictures:
-            raise NotBoundError("There is no such picture of this answer.")
+            raise NotBoundError("This answer has no such picture.")
         return self.pictures[name]
 
 
@@ -158,7 +158,7 @@ class Workbench:
         except PictureError as error:
             if not name:
                 raise
-            hint = "The page takes pictures of 50 megapixels at most."
+            hint = "The page accepts pictures of at most 50 megapixels."
             raise PictureError(error.message.replace(path, name), hint=hint) from error
         ((width, height),) = value.sizes
         path = os.path.abspath(path)

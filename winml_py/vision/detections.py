@@ -135,7 +135,7 @@ class Detections:
             InvalidArgumentError: the model gives no masks, or there is no such object.
         """
         if self._mask_of is None:
-            raise InvalidArgumentError("The model gives no masks.")
+            raise InvalidArgumentError("The model returns no masks.")
         if not -len(self) <= index < len(self):
             raise InvalidArgumentError(f"There is no object {index}.")
         return self._mask_of(index, self.boxes[index])
@@ -226,7 +226,8 @@ def detections(
         best = best.select(_suppress(best, share))
     elif share < 1:
         raise InvalidArgumentError(
-            f"A model of layout {layout.name} gives each object once, so overlap has no effect.", hint="Leave it out."
+            f"A model of layout {layout.name} returns each object only once, so overlap has no effect.",
+            hint="Omit it.",
         )
     count = min(len(best.boxes), require_whole_number(limit, "limit", 1))
     best = best.select(np.arange(count))

@@ -123,14 +123,14 @@ def recognise_layout(facts: DetectorFacts) -> DetectionLayout:
     names = ", ".join(layout.name for layout in layouts or DetectionLayout)
     if not layouts:
         raise InvalidArgumentError(
-            f"The outputs {shapes or '(none of numbers)'} are in no layout of detections that is recognised.",
+            f"The outputs {shapes or '(none of numbers)'} match no known detection layout.",
             hint=FOR_CLASSES
             if has_only_scores(facts.outputs)
-            else f"Name it, if it is one of these: detections(result, layout=DetectionLayout.X), X of {names}.",
+            else f"If it is one of these, pass detections(result, layout=DetectionLayout.X), with X from {names}.",
         )
     raise InvalidArgumentError(
-        f"The outputs {shapes} may be in the layout {names.replace(', ', ' or ')}.",
-        hint="Name it: detections(result, layout=DetectionLayout.X); or pass labels=..., whose number may decide.",
+        f"The outputs {shapes} may have the layout {names.replace(', ', ' or ')}.",
+        hint="Choose one: detections(result, layout=DetectionLayout.X). Or pass labels=..., whose number may decide.",
     )
 
 
@@ -236,7 +236,7 @@ def decode(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshol
 
 def _decode_layout(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshold: float) -> DecodedBoxes:
     if facts.exporter.task == "obb":
-        raise NotSupportedError("The model finds oriented boxes, which are not read here.", hint="Read result.outputs.")
+        raise NotSupportedError("The model finds oriented boxes, which are not supported.", hint="Read result.outputs.")
     if layout in (DetectionLayout.TORCHVISION, DetectionLayout.SSD):
         return _decode_triples(layout, facts, picture, threshold)
     if layout in (DetectionLayout.SCRFD, DetectionLayout.YUNET):
@@ -425,5 +425,5 @@ def _read_tensor_sides(facts: DetectorFacts) -> Array:
 def _make_layout_error(layout: DetectionLayout) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"The outputs are not in the layout {layout.name}.",
-        hint="Leave layout out: it is recognised by the names and the shapes of the outputs.",
+        hint="Omit layout. It is recognised by the names and the shapes of the outputs.",
     )

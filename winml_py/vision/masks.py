@@ -108,19 +108,19 @@ def masks(
     names = choose_labels(result, labels)
     if threshold is not None and (len(stack) > 1 or stack.dtype.kind != "f"):
         raise InvalidArgumentError(
-            "The model gives classes, or a map for each, which take no threshold.", hint="Leave threshold out."
+            "The model returns classes, or a map for each class, so there is no threshold.", hint="Omit threshold."
         )
     if stack.dtype.kind in "iub":
         class_map = place.mask_to_picture(stack[0].astype(np.int32), OUTSIDE)
         return Segmentation(class_map, names)
     if not np.isfinite(stack).all():
-        raise EvaluationError("The model gave numbers that are not finite.", hint="Check the picture's contract.")
+        raise EvaluationError("The model returned numbers that are not finite.", hint="Check the picture's contract.")
     # Logits are interpolated, and then compared: classes cannot be interpolated. Cropped parts have no class.
     seen = place.mask_to_picture(np.ones(stack.shape[1:], np.bool_), outside=False)
     if len(stack) == 1:
         if threshold is None:
             raise InvalidArgumentError(
-                "The model gives one map of numbers, but does not state whether they are logits or scores.",
+                "The model returns one map of numbers, but does not state whether they are logits or scores.",
                 hint="Pass threshold=0 for logits, threshold=0.5 for scores from 0 to 1.",
             )
         best = (sample_map(stack[0], place) > threshold).astype(np.int32)

@@ -53,16 +53,16 @@ def find_placement(
     result: LearningModelEvaluationResult, picture: int, placement: PicturePlacement | None
 ) -> PicturePlacement:
     """Where a picture of the batch lay in the tensor."""
-    require_type(result, LearningModelEvaluationResult, "Pass what session.evaluate(binding) returns.")
+    require_type(result, LearningModelEvaluationResult, "Pass the result of session.evaluate(binding).")
     if placement is not None:
         return placement
     placements = result.placements
     if len(placements) != 1:
         if has_only_scores(read_floats(result)):
-            raise InvalidArgumentError("The model gives one row of scores, as a classifier does.", hint=FOR_CLASSES)
+            raise InvalidArgumentError("The model returns one row of scores, as a classifier does.", hint=FOR_CLASSES)
         what = "No picture was bound" if not placements else f"Pictures were bound to {', '.join(placements)}"
         raise InvalidArgumentError(
-            f"{what}, so it is not known where the picture lies in the tensor.",
+            f"{what}, so the position of the picture in the tensor is unknown.",
             hint="Bind a picture, or pass placement=..., such as binding.placements[name][0].",
         )
     batch = next(iter(placements.values()))

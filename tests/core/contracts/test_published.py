@@ -152,8 +152,8 @@ def test_the_models_own_statements_count_and_the_log_says_so(folder: Path, caplo
     assert (model.input_features[0].contract, model.labels) == (own, ("one", "two"))
     assert set(model.sources.values()) == {"model.onnx"}
     assert [record.message.partition(": ")[2] for record in caplog.records] == [
-        "The contract of preprocessor_config.json and of the model itself differ; the latter count.",
-        "The labels of config.json and of the model itself differ; the latter count.",
+        "The contract of preprocessor_config.json and of the model itself differ. The latter are used.",
+        "The labels of config.json and of the model itself differ. The latter are used.",
     ]
 
 

@@ -171,7 +171,7 @@ def test_an_array_that_from_array_refuses_becomes_the_picture(array: Any) -> Non
 
 
 def test_numbers_that_are_no_levels_are_bound_as_they_are() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"no levels from 0 to 255\. Bind numbers as they are"):
+    with pytest.raises(InvalidArgumentError, match=r"not levels from 0 to 255\. Bind the array itself"):
         ImageFeatureValue.from_array(LEVELS / 255.0 - 0.5, BitmapPixelFormat.RGB8)
 
 
@@ -240,8 +240,8 @@ def test_tables_of_pandas_are_bound_as_the_hint_says() -> None:
 @pytest.mark.parametrize(
     ("element", "value", "says"),
     [
-        (FLOAT, [[1.0, 2.0], [3.0]], "these have 2 and 1: pad them"),
-        (FLOAT, [[[1.0], [2.0]], [[3.0], [4.0, 5.0]]], "these have 1 and 2: pad them"),
+        (FLOAT, [[1.0, 2.0], [3.0]], "these have 2 and 1. Pad them"),
+        (FLOAT, [[[1.0], [2.0]], [[3.0], [4.0, 5.0]]], "these have 1 and 2. Pad them"),
         (FLOAT, [[1.0, 2.0], 3.0], "mixes rows and single elements"),
         (FLOAT, [np.zeros((2, 2)), np.zeros((2, 3))], "a list of numbers"),
         (FLOAT, [np.array(1.0), np.array(2.0)], r"np\.stack\(values\)\.astype\(np\.float32\)\[None\]"),
@@ -273,7 +273,7 @@ def test_a_type_that_windows_ml_lacks_is_named(name: str) -> None:
     for value in (np.ones(2, np.float32), [1.0, 2.0]):
         error = refuse(bound, value)
         assert f"expects {name.lower()}[2,]" in str(error)
-        assert f"make x float32 and add a Cast to {name.lower()} behind it" in error.hint
+        assert f"make x float32 and add a Cast to {name.lower()} after it" in error.hint
         assert "Undefined" not in str(error)
     nodes[0] = helper.make_node("Cast", ["inner"], ["y"], to=FLOAT)
     nodes.insert(0, helper.make_node("Cast", ["x"], ["inner"], to=element))

@@ -120,7 +120,7 @@ def test_half_of_a_picture_model_goes_to_float32() -> None:
         session.evaluate(binding)
     assert str(info.value) == (
         "The model variable y was bound to memory of shape (1, 3, 2, 2), but has the shape (2, 3, 2, 2). Bind an empty "
-        "tensor (TensorFloat.create(), say), which takes any shape."
+        "tensor such as TensorFloat.create(), which takes any shape."
     )
     with pytest.raises(InvalidBindingError, match="no associated resources"):
         LearningModelBinding(session).bind("x", TensorFloat.create((1, 3, 2, 2)))

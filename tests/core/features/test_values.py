@@ -167,8 +167,8 @@ def test_tensors_are_made_of_exported_arrays() -> None:
 @pytest.mark.parametrize(
     ("value", "says"),
     [
-        (Refusing("gradients.", requires_grad=True), "its memory: gradients. Bind a copy: tensor.detach()."),
-        (Exported([1], (8, 2)), "of a device, number 2 of DLPack's kind 8. Bind a copy: tensor.detach()."),
+        (Refusing("gradients.", requires_grad=True), "its memory: gradients. Bind a copy, such as tensor.detach()."),
+        (Exported([1], (8, 2)), "of a device, number 2 of DLPack's kind 8. Bind a copy, such as tensor.detach()."),
     ],
 )
 def test_what_exports_nothing_is_named_with_a_remedy(value: Exported, says: str) -> None:

@@ -482,7 +482,7 @@ def test_a_contract_makes_pictures_of_bare_tensors() -> None:
     binding.bind("x", picture.to_numpy(), {"ImageContract": ImageContract(RGB8, layout=1), "BitmapPixelFormat": RGB8})
     np.testing.assert_array_equal(nhwc.evaluate(binding).outputs["y"].to_numpy()[0], picture.to_numpy())
     integers = LearningModelBinding(LearningModelSession(LearningModel.load(unary(shape=(1, 3, 6, 8), element=2))))
-    with pytest.raises(InvalidBindingError, match="UInt8 where an ImageContract says so"):
+    with pytest.raises(InvalidBindingError, match="UInt8 if an ImageContract says so"):
         integers.bind("x", picture, {"ImageContract": ImageContract(RGB8)})
     integers.bind("x", picture, {"ImageContract": ImageContract(RGB8, tensor_kind=TensorKind.UINT8)})
     result = integers._session.evaluate(integers).outputs["y"].to_numpy()[0]

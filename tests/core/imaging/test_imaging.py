@@ -175,7 +175,7 @@ def test_arrays_that_are_no_such_picture(array: Any, pixel_format: str, words: s
 
 def test_empty_bitmaps_and_closed_ones() -> None:
     for width, height in ((0, 1), (1, 0), (-1, 5), (2.5, 3)):
-        with pytest.raises(InvalidArgumentError, match="It is a whole number of 1 or more"):
+        with pytest.raises(InvalidArgumentError, match="It must be a whole number of 1 or more"):
             SoftwareBitmap(BitmapPixelFormat.BGRA8, width, height)
     with VideoFrame(BitmapPixelFormat.BGRA8, 2, 3) as frame, frame.software_bitmap as inner:
         kept = inner.to_numpy()
@@ -276,7 +276,7 @@ def test_a_failed_save_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest
         picture.save(path)
     assert path.read_bytes() == b"kept"
     assert os.listdir(tmp_path) == ["kept.png"]
-    with pytest.raises(PictureError, match="does not end like a picture file"):
+    with pytest.raises(PictureError, match="is not that of a picture format"):
         picture.save(tmp_path / "picture.txt")
 
 

@@ -193,12 +193,12 @@ def test_a_picture_that_claims_too_much_is_refused(tmp_path: Path) -> None:
     lying = damaged_files.make_png_claiming(60_000, 60_000)
     (tmp_path / "huge.png").write_bytes(lying)
     for source in (lying, tmp_path / "huge.png"):
-        with pytest.raises(PictureError, match=r"more than the 268,435,456 that are allowed"):
+        with pytest.raises(PictureError, match=r"more than the limit of 268,435,456"):
             SoftwareBitmap.load(source)
-        with pytest.raises(PictureError, match="claims"):
+        with pytest.raises(PictureError, match="more than the limit of"):
             ImageFeatureValue.load(source, fast_decode=True)
     small = encode(photograph((40, 30)), "PNG")
-    with pytest.raises(PictureError, match="1,000 that are allowed"):
+    with pytest.raises(PictureError, match="more than the limit of 1,000"):
         ImageFeatureValue.load(small, max_pixels=1000)
     assert ImageFeatureValue.load(small, max_pixels=1200).sizes == ((40, 30),)
     with pytest.raises(InvalidArgumentError, match="max_pixels is 'x'"):
@@ -215,7 +215,7 @@ def test_the_limit_is_the_callers_and_not_pillows(kind: str, monkeypatch: pytest
     pixels = SoftwareBitmap.load(data, max_pixels=1200).to_numpy()
     assert pixels.shape[:2] == (30, 40)
     assert np.ravel(pixels[-2, -1])[0] > 240
-    with pytest.raises(PictureError, match="1,199 that are allowed"):
+    with pytest.raises(PictureError, match="more than the limit of 1,199"):
         SoftwareBitmap.load(data, max_pixels=1199)
     assert Image.MAX_IMAGE_PIXELS == 100
 
@@ -421,7 +421,7 @@ def test_what_is_no_video(tmp_path: Path, capfd: Any) -> None:
     with pytest.raises(PictureNotFoundError, match="no such video"):
         VideoReader(tmp_path / "none.mp4")
     (tmp_path / "text.mp4").write_text("no video" * 100)
-    with pytest.raises(PictureError, match="cannot be opened as a video: it does not begin like one"):
+    with pytest.raises(PictureError, match="cannot be opened as a video: its first bytes are not those of a video"):
         VideoReader(tmp_path / "text.mp4")
     (tmp_path / "noise.mp4").write_bytes(b"\0\0\0\x18ftyp" + bytes(16))
     with pytest.raises(PictureError, match=r"cannot be opened as a video\. OpenCV cannot read it"):

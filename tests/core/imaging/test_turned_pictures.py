@@ -181,7 +181,7 @@ def test_heic_is_read_where_its_reader_is_there(orientation: int, tmp_path: Path
 
 
 def test_heic_has_the_limit_of_pixels() -> None:
-    with pytest.raises(PictureError, match="more than the 100 that are allowed"):
+    with pytest.raises(PictureError, match="more than the limit of 100"):
         SoftwareBitmap.load(heic(), max_pixels=100)
 
 

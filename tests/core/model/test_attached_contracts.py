@@ -139,7 +139,7 @@ def test_the_descriptors_show_it_until_it_is_taken_away() -> None:
             1,
             "X",
             replace(RGB01, size=(5, 7)),
-            r"^The width .* is 6, and .* states 7\. Leave the size",
+            r"^The width .* is 6, and .* states 7\. Omit the size",
         ),
     ],
 )
@@ -175,7 +175,7 @@ def test_a_contract_in_a_file(tmp_path: Path) -> None:
         ("[]", "Expected a JSON object"),
         ("{}", "It states no image contract"),
         ('{"Image.Mean": 3}', r"the value of Image\.Mean is not text"),
-        ('{"Image.Meen": "3"}', r"the key 'Image\.Meen', which contracts do not have\. Did you mean 'Image\.Mean'"),
+        ('{"Image.Meen": "3"}', r"Image contracts have no key 'Image\.Meen'\. Did you mean 'Image\.Mean'"),
         ('{"Image.Mean": "three"}', r"contract\.json: The model's metadata say Image\.Mean is 'three'"),
     ],
 )

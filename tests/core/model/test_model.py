@@ -96,7 +96,7 @@ def test_a_folder_and_an_empty_path_are_no_models(tmp_path: Path) -> None:
 
 
 def test_a_stream_must_give_bytes() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"gave str, not bytes.*mode 'rb'"):
+    with pytest.raises(InvalidArgumentError, match=r"returned str, not bytes.*mode 'rb'"):
         LearningModel.load(io.StringIO("text"))  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="got int"):
         LearningModel.load(5)  # type: ignore[arg-type]

@@ -98,9 +98,9 @@ def test_a_picture_is_read_from_where_the_stream_stands() -> None:
 
 def test_streams_that_give_no_bytes() -> None:
     for load in (SoftwareBitmap.load, VideoReader, LearningModel.load):
-        with pytest.raises(InvalidArgumentError, match=r"gave str, not bytes\. Open the file in mode 'rb'\."):
+        with pytest.raises(InvalidArgumentError, match=r"returned str, not bytes\. Open the file in mode 'rb'\."):
             load(io.StringIO("words"))
-        with pytest.raises(InvalidArgumentError, match=r"gave coroutine, not bytes\. .* await its read\(\)\."):
+        with pytest.raises(InvalidArgumentError, match=r"returned coroutine, not bytes\. .* await its read\(\)\."):
             load(Upload())
     kinds = {SoftwareBitmap.load: PictureError, VideoReader: PictureError, LearningModel.load: ModelNotFoundError}
     for load, kind in kinds.items():
@@ -126,7 +126,7 @@ def test_pictures_into_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     value.save(tmp_path / "picture", kind="BMP")
     np.testing.assert_array_equal(pixels_of((tmp_path / "picture").read_bytes()), pixels_of(data))
     monkeypatch.setitem(Image.EXTENSION, "", "SPIDER")  # as Pillow leaves it, once such a file was saved
-    with pytest.raises(PictureError, match=r'^The file: Its name does not end .* save\(file, kind="PNG"\)'):
+    with pytest.raises(PictureError, match=r'^The file: Its file extension is not .* save\(file, kind="PNG"\)'):
         value.save(io.BytesIO())
     with pytest.raises(PictureError, match=r"Pillow cannot write 'mp3'\."):
         value.save(io.BytesIO(), kind="mp3")

@@ -238,7 +238,7 @@ def test_errors_stay_with_their_items(invert: LearningModelSession, folder: Path
 )
 def test_addresses_are_no_files(invert: LearningModelSession, address: str, words: str) -> None:
     numbers = LearningModelSession(LearningModel.load(unary("Neg", ["n", 3])))
-    pattern = rf"{re.escape(address)}: This is an address, and only files are read. {words}"
+    pattern = rf"{re.escape(address)}: This is a network address, but only files can be read. {words}"
     for session in (invert, numbers):
         for source in (address, [address], [{session.model.input_features[0].name: address}]):
             (result,) = session.evaluate_many(source)

@@ -112,7 +112,7 @@ def learn_contract(
     if not rules:
         _require_same(prepare, first, prepare(probe))
         raise NotSupportedError(
-            f"{prepare.name} places pictures by an unknown rule: {_describe_areas(areas)}.",
+            f"{prepare.name} positions pictures by an unknown rule: {_describe_areas(areas)}.",
             hint="Scale and crop in the program, and learn the rest; or bind the function's tensor.",
         )
     candidate = choose_candidate(prepare, colours, rules, mapping, seed + 1)

@@ -54,8 +54,8 @@ def measure_colours(function: PictureFunction) -> ColourMapping:
     middle = _find_middle(function, size)
     if middle is None:
         raise NotSupportedError(
-            f"{function.name} gives all pictures of one colour the same numbers, in any colour: it subtracts "
-            "a value of the picture itself, such as its mean, or equalises it.",
+            f"{function.name} returns the same numbers for every plain colour. It subtracts a value of the picture "
+            "itself, such as its mean, or equalises the picture.",
             hint="A contract's numbers depend on the pixel only. Bind the function's tensor.",
         )
     factors, summands = _measure_levels(function, size, middle)
@@ -65,7 +65,7 @@ def measure_colours(function: PictureFunction) -> ColourMapping:
     levels = ((function(pixels).numbers - summands[:, None, None]) / factors[:, None, None])[middle]
     if levels.min() < 85 or levels.max() > 165:
         raise NotSupportedError(
-            f"{function.name} gives levels 100 and 150, side by side, the numbers of {levels.min():.0f} and "
+            f"{function.name} maps the levels 100 and 150, side by side, to {levels.min():.0f} and "
             f"{levels.max():.0f}. It corrects the contrast of each picture, or equalises it.",
             hint="A contract's numbers depend on the pixel only. Bind the function's tensor.",
         )
@@ -78,7 +78,7 @@ def measure_colours(function: PictureFunction) -> ColourMapping:
         return ColourMapping((), tuple(float(weight) for weight in weights[0]), factors, summands)
     raise NotSupportedError(
         f"{function.name} mixes the colours: its channels are {np.round(weights, 3).tolist()} of red, green and blue.",
-        hint="A contract takes red, green and blue as they are, or one gray, of BT.601 or BT.709. Convert first.",
+        hint="A contract takes unchanged red, green and blue, or gray by BT.601 or BT.709. Convert first.",
     )
 
 
@@ -92,8 +92,8 @@ def _measure_levels(function: PictureFunction, size: Size, middle: Middle) -> tu
     deviations = (grays - black) / span * 255 - np.array(GRAYS, float)[:, None]
     if np.abs(deviations).max() > EXACT + _find_rounding(grays):
         raise NotSupportedError(
-            f"{function.name} gives levels numbers that are not on a straight line: a gamma, a threshold, a contrast "
-            "correction, or a division by the picture's largest number.",
+            f"{function.name} does not map levels to numbers on a straight line. It applies a gamma, a threshold or a "
+            "contrast correction, or divides by the picture's largest number.",
             hint="A contract's numbers are level * factor + summand. Bind the function's tensor.",
         )
     return span / 255, black
@@ -106,8 +106,8 @@ def _measure_mix(function: PictureFunction, size: Size, middle: Middle, factors:
     mix, *_ = np.linalg.lstsq(np.array(COLOURS, float), levels, rcond=None)
     if np.abs(np.array(COLOURS) @ mix - levels).max() > 1.01:
         raise NotSupportedError(
-            f"{function.name} mixes the colours other than as a sum of red, green and blue: JPEG, or a curve.",
-            hint="A contract takes red, green and blue as they are, or gray. Convert the picture first.",
+            f"{function.name} does not mix colours as a sum of red, green and blue. The cause may be JPEG, or a curve.",
+            hint="A contract takes unchanged red, green and blue, or gray. Convert the picture first.",
         )
     weights: Array = mix.T
     return weights
@@ -117,7 +117,7 @@ def _find_middle(function: PictureFunction, size: Size) -> Middle | None:
     """The middle of the picture in the tensor, away from padding; None if no number shows the colour."""
     answers = [function(make_plain_picture(size, (level,) * 3)).numbers for level in (0, 255, 128)]
     if len({answer.shape for answer in answers}) > 1:
-        raise NotSupportedError(f"{function.name} gives pictures of other colours tensors of other shapes.")
+        raise NotSupportedError(f"{function.name} returns tensors of different shapes for different colours.")
     shows = np.ptp(np.stack(answers), axis=0).max(axis=0) > 1e-6
     rows, columns = np.flatnonzero(shows.any(axis=1)), np.flatnonzero(shows.any(axis=0))
     if not rows.size:
@@ -156,7 +156,7 @@ def measure_area(function: PictureFunction, size: Size, mapping: ColourMapping) 
     shows = np.abs(mapping.to_levels(white.numbers) - mapping.to_levels(black.numbers)).min(axis=0) > 0.5
     rows, columns = np.flatnonzero(shows.any(axis=1)), np.flatnonzero(shows.any(axis=0))
     if not rows.size:
-        raise NotSupportedError(f"{name} shows nothing of the picture.")
+        raise NotSupportedError(f"{name} returns a tensor that does not depend on the picture.")
     target = BitmapBounds(int(columns[0]), int(rows[0]), int(columns[-1] - columns[0] + 1), int(rows[-1] - rows[0] + 1))
     inside = (slice(target.y, target.y + target.height), slice(target.x, target.x + target.width))
     if not shows[inside].all():
@@ -196,7 +196,7 @@ def _fit_ramp(levels: Array, pixels: int, name: str) -> tuple[float, float]:
     coordinates = levels[inner] * (pixels - 1) / 255 + 0.5
     step, first = np.polyfit(inner + 0.5, coordinates, 1)
     if step <= 0:
-        raise NotSupportedError(f"{name} mirrors it, or turns it.", hint="Turn pictures before you bind them.")
+        raise NotSupportedError(f"{name} mirrors or rotates it.", hint="Rotate pictures before you bind them.")
     if np.abs(np.polyval((step, first), inner + 0.5) - coordinates).max() > max(3.0, 3 * step, 0.02 * pixels):
         raise NotSupportedError(f"{name} distorts it: coordinates are not scaled evenly.")
     return pixels / step, first / step

@@ -94,7 +94,7 @@ class DeviceArray:
         if self.handle is None or os.getpid() != self.process:
             raise IllegalCallError(
                 "The memory belongs to another library or another process.",
-                hint="Write it with the library that owns it, in the process that made it.",
+                hint="Write it with the library that owns it, in the process that created it.",
             )
         with self.lock:
             self.handle.update_inplace(array)
@@ -302,7 +302,7 @@ def as_host_array(value: Any, error: type[WinMLError] = InvalidBindingError) -> 
         reason = str(cause).rstrip(".")
         raise error(
             f"A {type_name(value)} does not export its memory: {reason}.",
-            hint="Bind a copy: tensor.detach().to_dense().float().cpu(), say.",
+            hint="Bind a copy, such as tensor.detach().to_dense().float().cpu().",
         ) from cause
     # With DLPack before version 1.0, numpy makes such arrays read-only.
     shared = value.numpy() if not array.flags.writeable and hasattr(value, "numpy") else None

@@ -185,7 +185,9 @@ class AsyncOperation(Coroutine[Any, Any, T]):
     if not TYPE_CHECKING:  # type checkers report these mistakes themselves
 
         def __getattr__(self, name: str) -> None:
-            message = f"An AsyncOperation has no {name!r}. Its result is `await operation`, or operation.get()."
+            message = (
+                f"An AsyncOperation has no {name!r}. To get the result, write `await operation` or operation.get()."
+            )
             raise AttributeError(message, name=name, obj=self)
 
         def __getitem__(self, _: object) -> None:

@@ -25,7 +25,7 @@ def require_folder(path: str | os.PathLike[str]) -> None:
             f"{os.fspath(path)}: There is no folder {folder} to write to.", hint="Make it first."
         )
     if os.path.isdir(path):
-        raise StorageAccessError(f"{os.fspath(path)}: This is a folder.", hint="Name a file in it.")
+        raise StorageAccessError(f"{os.fspath(path)}: This is a folder.", hint="Pass the path of a file in it.")
 
 
 def is_same_file(first: str | os.PathLike[str], second: str | os.PathLike[str]) -> bool:

@@ -70,8 +70,8 @@ class Stop:
         if self.requested and self._is_late:
             raise EvaluationTimeoutError(
                 f"The evaluation did not end within {self.seconds:g} s, and was stopped.",
-                hint="Allow more time. A running kernel finishes first; in an isolated session it is killed with its "
-                "process: see session.is_lost.",
+                hint="Allow more time. A running kernel finishes first. In an isolated session, its process is killed: "
+                "see session.is_lost.",
             )
         if self.requested:
             raise CanceledError("The evaluation was cancelled.")

@@ -102,7 +102,7 @@ class NameMap(MapView[V], Generic[V]):
         if spelling is None:
             names = ", ".join(map(repr, self._items)) or "nothing"
             what = "The map holds" if isinstance(name, str) else "Its keys are names:"
-            raise NotBoundError(f"There is no {name!r} here.", hint=f"{what} {names}.")
+            raise NotBoundError(f"There is no {name!r} in this map.", hint=f"{what} {names}.")
         return self._items[spelling]
 
     def __contains__(self, name: object) -> bool:
@@ -142,7 +142,7 @@ class PropertySet(MapView[Any], UserDict[str, Any]):
         return f"PropertySet({self.get_view()!r})"
 
     def __missing__(self, key: str) -> Any:
-        raise NotBoundError(f"There is no {key!r} here.", hint=f"The map holds {', '.join(self) or 'nothing'}.")
+        raise NotBoundError(f"There is no {key!r} in this map.", hint=f"The map holds {', '.join(self) or 'nothing'}.")
 
 
 class VectorNames(Sequence[V], Generic[V]):
@@ -189,7 +189,7 @@ class MapOutput(dict[Any, V], MapView[V]):
 
     def __missing__(self, key: object) -> V:
         raise NotBoundError(
-            f"There is no {key!r} here.", hint=f"The map holds {', '.join(map(repr, self)) or 'nothing'}."
+            f"There is no {key!r} in this map.", hint=f"The map holds {', '.join(map(repr, self)) or 'nothing'}."
         )
 
 

@@ -134,7 +134,7 @@ def suggest_fields(kind: type[T]) -> type[T]:
 # The kind of a file by its first bytes, for errors about files that were passed by mistake.
 
 
-_PICTURE = ("a picture", "Name the model first, then the inputs.")
+_PICTURE = ("a picture", "Pass the model first, then the inputs.")
 _LFS = (
     "a Git LFS pointer, a placeholder for the file in a repository",
     "Run `git lfs pull` in its repository, or download the file itself.",

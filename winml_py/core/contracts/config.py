@@ -95,6 +95,6 @@ def make_config_error(name: str, what: str, hint: str = "") -> NotSupportedError
     return NotSupportedError(
         f"{name}: {what}.",
         hint=hint
-        or "Find out what it does to the pixels, and state the contract by hand: ImageContract(...); "
-        "or make the tensor yourself.",
+        or "Find out what it does to the pixels, and write the contract yourself: ImageContract(...). "
+        "Or create the tensor yourself.",
     )

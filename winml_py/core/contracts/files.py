@@ -43,10 +43,10 @@ def read_contract(source: Source, *, use_test_size: bool = False) -> ImageContra
     if values.keys() & {"image_processor_type", "feature_extractor_type", "image_processor"}:
         return huggingface.make_contract(config)
     raise InvalidArgumentError(
-        f"{config.name}: It states no image contract: it has no image_processor_type, no pretrained_cfg, and no "
+        f"{config.name}: It states no image contract. It has no image_processor_type, no pretrained_cfg, and no "
         "key such as Image.Mean.",
-        hint="Give the preprocessor_config.json of Hugging Face, the config.json of timm, or what "
-        'json.dump(ImageContract.imagenet().to_metadata(), open(path, "w")) writes.',
+        hint="Pass the preprocessor_config.json of Hugging Face, the config.json of timm, or a file from "
+        'json.dump(ImageContract.imagenet().to_metadata(), open(path, "w")).',
     )
 
 
@@ -54,7 +54,7 @@ def _parse_words(config: Config) -> ImageContract:
     unknown = next((key for key in config.values if key not in METADATA_KEYS), None)
     if unknown is not None:
         raise InvalidArgumentError(
-            f"{config.name}: It has the key {unknown!r}, which contracts do not have.",
+            f"{config.name}: Image contracts have no key {unknown!r}.",
             hint=did_you_mean(unknown, METADATA_KEYS),
         )
     wrong = next((key for key, word in config.values.items() if not isinstance(word, str)), None)

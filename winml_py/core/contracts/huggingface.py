@@ -63,7 +63,7 @@ def _find_processor(config: Config) -> tuple[str, Processor]:
             return class_name, processor
     names = [f"{name}ImageProcessor{'Fast' * class_name.endswith('Fast')}" for name in processors]
     near = get_close_matches(class_name, names, 1, 0.9)
-    known = f"if {near[0]} is meant, write that" if near else f"known are {', '.join(processors)}"
+    known = f"did you mean {near[0]}?" if near else f"known are {', '.join(processors)}"
     raise make_config_error(config.name, f"{class_name} is not known; {known}")
 
 
@@ -79,7 +79,7 @@ def _merge(config: Config, kind: str, processor: Processor) -> dict[str, Any]:
             values[key] = value
         elif values[key] and key not in null_is_default:
             raise make_config_error(
-                config.name, f"{key} is null, which means one thing to {kind} and another to its twin, fast or slow"
+                config.name, f"{key} is null, which the fast and the slow version of {kind} treat differently"
             )
     if (pads := values.pop(_OLD_DO_PAD, None)) is not None:
         values["do_pad"] = pads
@@ -92,7 +92,7 @@ def _require_idle(name: str, kind: str, key: str, value: object, known: Iterable
     if key not in HARMLESS and not channels_first and value is not None and value is not False:
         near = get_close_matches(key, known, 1, 0.8)
         hint = f"Did you mean {near[0]!r}?" if near else ""
-        raise make_config_error(name, f"{key} is a key that {kind} is not known to read", hint=hint)
+        raise make_config_error(name, f"{kind} is not known to read the key {key}", hint=hint)
 
 
 def _read_kernel(settings: ProcessorSettings) -> ImageKernel:

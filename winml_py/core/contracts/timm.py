@@ -72,7 +72,7 @@ def make_contract(config: Config, use_test_size: bool = False) -> ImageContract:
         raise make_config_error(config.name, "it has no pretrained_cfg of timm's")
     config = Config(config.name, inner)
     for key in config.values.keys() - _DEFAULTS.keys() - HARMLESS:
-        raise make_config_error(config.name, f"{key} is a key that timm's evaluation is not known to read")
+        raise make_config_error(config.name, f"timm's evaluation is not known to read the key {key}")
     settings = _DEFAULTS | {key: config.values[key] for key in _DEFAULTS if config.values.get(key)}
     for key, value in settings.items():
         require_numbers(config.name, key, value)

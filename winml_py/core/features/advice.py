@@ -60,7 +60,7 @@ def make_value_hint(value: Any, descriptor: FeatureDescriptor) -> str:
     if isinstance(value, np.ndarray) and not value.dtype.isnative:
         return 'Bind it in the byte order of this machine: array.astype(array.dtype.newbyteorder("=")).'
     if value is None:
-        return "OpenCV's imread returns None where it cannot read a file, and dict.get where there is no key."
+        return "OpenCV's imread returns None if it cannot read a file, and dict.get if there is no key."
     first = value[0] if isinstance(value, (list, tuple)) and value else value
     if len(getattr(descriptor, "shape", ())) == 4 and is_file(first, descriptor):
         return "To bind a picture file: ImageFeatureValue.load(path)."
@@ -131,7 +131,7 @@ def make_type_hint(descriptor: ShapedDescriptor) -> str:
         return f"Windows ML has no tensor class for {format_kind(descriptor.tensor_kind)}."
     return (
         f"Windows ML has no tensors of {onnx_type}. In the model, make {descriptor.name} float32 and add a Cast to "
-        f"{onnx_type} behind it; then bind array.astype(np.float32)."
+        f"{onnx_type} after it. Then bind array.astype(np.float32)."
     )
 
 
@@ -250,10 +250,10 @@ def _describe_ragged(rows: Any, depth: int = 0) -> str:
     if not any(is_row):
         return ""
     if not all(is_row):
-        return "It mixes rows and single elements: bind rows of one length."
+        return "It mixes rows and single elements. Bind rows of one length."
     lengths = list(dict.fromkeys(map(len, rows)))
     if len(lengths) > 1:
-        return f"The rows of a tensor have one length, and these have {lengths[0]} and {lengths[1]}: pad them."
+        return f"The rows of a tensor must have one length, but these have {lengths[0]} and {lengths[1]}. Pad them."
     are_lists = all(isinstance(row, (list, tuple)) for row in rows)
     is_deeper = are_lists and depth < _MAX_DEPTH
     return _describe_ragged([part for row in rows for part in row], depth + 1) if is_deeper else ""

@@ -55,7 +55,7 @@ class BindProperties(NamedTuple):
         fields: dict[str, Any] = {}
         for key, value in properties.items():
             if key not in _FIELDS and not is_silent:
-                raise InvalidBindingError(f"A bind has no property {key!r}.", hint=did_you_mean(key, _FIELDS))
+                raise InvalidBindingError(f"There is no bind property {key!r}.", hint=did_you_mean(key, _FIELDS))
             if value is not None and key in _FIELDS:
                 fields[_FIELDS[key]] = _read_property(key, value)
         return cls(**fields, is_strict=not is_silent)
@@ -66,7 +66,7 @@ class BindProperties(NamedTuple):
             if key != "DisableTensorCpuSync" and getattr(self, field) is not None:
                 raise InvalidBindingError(
                     f"The property {key} is for pictures, but {type_name(value)} is bound to {name} as numbers.",
-                    hint=f"Leave {key} out, or bind a picture: ImageFeatureValue.from_array(array, pixel_format).",
+                    hint=f"Omit {key}, or bind a picture: ImageFeatureValue.from_array(array, pixel_format).",
                 )
 
     def refuse_input_properties(self, name: str) -> None:
@@ -75,7 +75,7 @@ class BindProperties(NamedTuple):
             if self.is_strict and getattr(self, _FIELDS[key]) is not None:
                 raise InvalidBindingError(
                     f"The property {key} is for inputs, but {name} is an output.",
-                    hint=f"Leave {key} out: the output is stretched to the whole picture that is bound.",
+                    hint=f"Omit {key}. The output is stretched to the whole bound picture.",
                 )
 
 
@@ -105,7 +105,7 @@ def _read_property(key: str, value: Any) -> Any:
         case "ImageContract":
             if isinstance(value, ImageContract):
                 return value
-            hint = "Write ImageContract.imagenet(), or make one."
+            hint = "Pass ImageContract.imagenet(), or create one."
         case "ImageSize":
             with suppress(InvalidArgumentError):
                 return require_size(value, label)

@@ -295,7 +295,7 @@ def find_fixed_sides(
     size = properties.size or contract.size
     by = "the bind" if properties.size else "the image contract"
     if size and (conflict := describe_size_conflict(descriptor, contract, size, by)):
-        hint = "Leave the size out, or check that the contract belongs to this model."
+        hint = "Omit the size, or check that the contract belongs to this model."
         raise InvalidBindingError(conflict, hint=hint)
     height, width = (descriptor.shape[axis] for axis in contract.axes()[1:])
     stated_height, stated_width = size or (None, None)
@@ -330,15 +330,15 @@ def _require_fit(
         raise make_misfit_error(InvalidBindingError, hint)
     is_float = descriptor.tensor_kind in (TensorKind.FLOAT, TensorKind.FLOAT16)
     if not is_float and not is_image and stated_kind is None:
-        hint = "Model image inputs must have tensor type of Float or Float16; UInt8 where an ImageContract says so."
+        hint = "Model image inputs must have tensor type of Float or Float16; UInt8 if an ImageContract says so."
         raise make_misfit_error(InvalidBindingError, hint)
 
     batch = descriptor.shape[0]
     if batch not in (-1, len(sizes)):
         hint = f"Expected a batch of {batch}, got {len(sizes)}."
         if batch == 1:
-            hint += " Use session.evaluate_many(pictures), which evaluates them one by one. (If the model leaves the "
-            hint += "batch free: options.batch_size_override = 0.)"
+            hint += " Use session.evaluate_many(pictures), which evaluates them one at a time. Or, if the model leaves "
+            hint += "the batch free, set options.batch_size_override = 0."
         raise make_misfit_error(SizeMismatchError, hint)
 
     contract = choose_contract(descriptor, properties)

@@ -55,7 +55,7 @@ def rank_classes(array: Array, count: int, labels: Sequence[str] = ()) -> list[P
         )
     if not can_rank(scores):
         raise EvaluationError(
-            "The model gave scores that are NaN or infinite, which cannot be ranked.",
+            "The model returned scores that are NaN or infinite and cannot be ranked.",
             hint="Check the inputs. A float16 model may have overflowed.",
         )
     best = np.argsort(-scores, kind="stable")[:count]

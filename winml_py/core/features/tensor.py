@@ -244,14 +244,14 @@ class Tensor(Closeable, Object):
         if array.shape != self._private_state.shape:
             raise SizeMismatchError(
                 f"A tensor of shape {self._private_state.shape} cannot hold an array of shape {array.shape}.",
-                hint="Make a new tensor for another shape.",
+                hint="Create a new tensor for another shape.",
             )
         if device_array is not None:
             device_array.write(array)
         elif memory is not None and memory.flags.writeable:
             np.copyto(memory, array)
         else:
-            raise IllegalCallError("The tensor's memory is read-only.", hint="Make a new tensor from the array.")
+            raise IllegalCallError("The tensor's memory is read-only.", hint="Create a new tensor from the array.")
         self._private_state.is_invalid = False
 
     def get_as_vector_view(self) -> VectorView:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-_HOW_TO_MAKE = "Make one with SoftwareBitmap.load(path), from_array(array, pixel_format) or from_pil(image)."
+_HOW_TO_MAKE = "Create one with SoftwareBitmap.load(path), from_array(array, pixel_format) or from_pil(image)."
 
 SCREEN = 640
 """The longer side of a picture in a notebook, in pixels."""
@@ -101,7 +101,7 @@ class SoftwareBitmap(Object, Closeable):
         if array is None:
             raise InvalidArgumentError(
                 "Expected an array, got None.",
-                hint="OpenCV's imread returns None where it cannot read the file: check the path.",
+                hint="OpenCV's imread returns None if it cannot read the file. Check the path.",
             )
         pixels = as_unmasked_array(array)
         has_one_channel = pixels.ndim == 2 or pixels.shape[2:] == (1,)
@@ -113,8 +113,8 @@ class SoftwareBitmap(Object, Closeable):
         if pixel_format is None:
             raise InvalidArgumentError(
                 "The channel order of the array is not stated.",
-                hint="State it: BitmapPixelFormat.RGB8 for arrays of Pillow, imageio and matplotlib, BGR8 for "
-                f"OpenCV's, GRAY8 for one channel. {_suggest_fix(pixels)}".rstrip(),
+                hint="State it: BitmapPixelFormat.RGB8 for arrays from Pillow, imageio and matplotlib, BGR8 for "
+                f"OpenCV, GRAY8 for one channel. {_suggest_fix(pixels)}".rstrip(),
             )
         layout = find_layout(pixel_format)
         # Many libraries make gray pictures of height x width x 1.
@@ -356,7 +356,7 @@ def _suggest_fix(array: Pixels, pixel_format: BitmapPixelFormat | None = None) -
     if array.dtype.kind in "fiu" and array.dtype.itemsize > 1 + (array.dtype.kind == "u"):
         lowest, highest = (float(array.min()), float(array.max())) if array.size else (0.0, 0.0)
         if not 0 <= lowest <= highest <= 255:
-            return "Its numbers are no levels from 0 to 255. Bind numbers as they are: binding.bind(name, array)."
+            return "Its numbers are not levels from 0 to 255. Bind the array itself: binding.bind(name, array)."
         is_share = array.dtype.kind == "f" and highest <= 1
         code = f"({code} * 255).round().astype(np.uint8)" if is_share else f"{code}.round().astype(np.uint8)"
     hints = [f"Pass {code}."] if code != "array" else []

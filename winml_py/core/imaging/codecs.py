@@ -162,20 +162,20 @@ def open_picture(
     from PIL.Image import DecompressionBombError, DecompressionBombWarning
 
     if not isinstance(max_pixels, Integral):
-        raise InvalidArgumentError(f"max_pixels is {max_pixels!r}.", hint="It is a whole number.")
+        raise InvalidArgumentError(f"max_pixels is {max_pixels!r}.", hint="It must be a whole number.")
     source = _require_path_or_bytes(source)
     if source in ("", b""):
         hint = "Pass the path or the contents of a picture file; over HTTP, send these as the body."
         raise PictureError(f"Expected a picture, got {'an empty path' if source == '' else '0 bytes'}.", hint=hint)
     if not isinstance(source, bytes) and os.path.isdir(source):
-        hint = "Load its files one by one; session.evaluate_many(folder) evaluates them all."
+        hint = "Load its files one at a time, or evaluate all with session.evaluate_many(folder)."
         raise PictureError(f"Expected a picture, got the folder {os.fspath(source)}.", hint=hint)
     if not isinstance(source, bytes) and not os.path.exists(source):
         refuse_address(source)
     name = name or (f"Data of {len(source):,} bytes" if isinstance(source, bytes) else os.fspath(source))
     failure = f"{name} is not a picture that can be decoded"
     with (
-        _translate_errors(failure, f"Formats that are read: {', '.join(sorted(FORMATS))}."),
+        _translate_errors(failure, f"Supported formats: {', '.join(sorted(FORMATS))}."),
         io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file,
         override_pillow_limit(max_pixels),
     ):
@@ -187,8 +187,8 @@ def open_picture(
                 raise DecompressionBombError
         except (DecompressionBombError, DecompressionBombWarning):
             raise PictureError(
-                f"{name} claims no pixels, or more than the {max_pixels:,} that are allowed.",
-                hint="If that is intended, allow more: load(source, max_pixels=...).",
+                f"{name} has no pixels, or more than the limit of {max_pixels:,}.",
+                hint="To allow more, call load(source, max_pixels=...).",
             ) from None
         yield image, file, name
 
@@ -356,7 +356,7 @@ def read_stored_pixels(image: Image, name: str = _PILLOW_IMAGE) -> tuple[Pixels,
         opened = "image" if name == _PILLOW_IMAGE else "PIL.Image.open(path)"
         raise InvalidArgumentError(
             f"{name} of mode {image.mode} has no defined range, so white is unknown.",
-            hint=f'With the number that is white, bind {opened}.point(lambda level: level * 255 / white).convert("L").',
+            hint=f'With the number for white, bind {opened}.point(lambda level: level * 255 / white).convert("L").',
         )
     if image.has_transparency_data:
         return np.array(image.convert("RGBA")), BitmapPixelFormat.RGBA8
@@ -541,8 +541,8 @@ def _find_format(name: str, kind: str) -> str:
     if kind:
         raise PictureError(f"Pillow cannot write {kind!r}.", hint='Use "PNG", "JPEG" or "WEBP".')
     raise PictureError(
-        f"{name}: Its name does not end like a picture file that can be written.",
-        hint='Use .png, .jpg or .webp; in Python, save(file, kind="PNG") says the format, too.',
+        f"{name}: Its file extension is not that of a picture format that can be written.",
+        hint='Use .png, .jpg or .webp. In Python, you can also name the format: save(file, kind="PNG").',
     )
 
 

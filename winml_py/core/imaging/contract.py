@@ -144,13 +144,13 @@ class ImageContract:
         if self.gray is not ImageGray.WINDOWS and self.channels > 1:
             raise InvalidArgumentError(
                 f"The contract says how colours become gray, but its tensor is {self.pixel_format.name}.",
-                hint="Leave gray out, or state GRAY8.",
+                hint="Omit gray, or state GRAY8.",
             )
         for name in ("mean", "std"):
             object.__setattr__(self, name, self._require_per_channel(name))
         # In float32, as tensors are computed: it rounds 1e-50 to 0.
         if 0 in np.array(self.std).astype(np.float32):
-            raise InvalidArgumentError("Expected a std other than 0.", hint="Leave the std out, or write 1.")
+            raise InvalidArgumentError("Expected a std other than 0.", hint="Omit the std, or write 1.")
         if self.tensor_kind is not None and self.tensor_kind not in METADATA_FIELDS["Image.DataType"][1].values():
             raise InvalidArgumentError(f"Expected a FLOAT, FLOAT16 or UINT8 tensor, got {self.tensor_kind!r}.")
         if not isinstance(self.scaling, Scaling):

@@ -90,7 +90,7 @@ def require_even(pixel_format: BitmapPixelFormat, width: int, height: int) -> No
     if pixel_format in VIDEO_FORMATS and (width % 2 or (layout.is_planar and height % 2)):
         raise InvalidArgumentError(
             f"A {BitmapPixelFormat(pixel_format).name} picture of {width}x{height} is impossible.",
-            hint="Two pixels share their colour: make its sides even.",
+            hint="Two pixels share their colour, so make the sides even.",
         )
 
 

@@ -90,15 +90,15 @@ def require_whole_video(path: str, name: str) -> None:
     # Instead of a file named f%03d.png, OpenCV reads f000.png and those that follow, regardless of its contents.
     is_pattern = re.search(r"[*?{]|%(\d*d|\[)", os.path.basename(path)) and not path.lower().endswith(ENDINGS)
     if is_pattern or not _is_video_start(head):
-        reason = "its name is a pattern" if is_pattern else "it does not begin like one"
+        reason = "its name is a pattern" if is_pattern else "its first bytes are not those of a video"
         raise PictureError(
             f"{name} cannot be opened as a video: {reason}.",
-            hint="Name a video itself: lists, playlists and patterns of other files are not read.",
+            hint="Pass a video itself. Lists, playlists and patterns of other files are not supported.",
         )
     if stated > size:
         raise PictureError(
             f"{name} is cut off: the video has {size:,} bytes, but states {stated:,}.",
-            hint="Copy or download it again; ffmpeg -i FILE -c copy NEW.mkv keeps what is there.",
+            hint="Copy or download it again. To keep the part that exists, run ffmpeg -i FILE -c copy NEW.mkv.",
         )
 
 

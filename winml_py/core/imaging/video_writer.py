@@ -74,7 +74,8 @@ class VideoWriter(Closeable):
         self._codec = CODECS.get(os.path.splitext(self._path)[1].lower(), "") if codec is None else codec
         if codec is None and not self._codec:
             raise InvalidArgumentError(
-                f"{self._path} does not end like a video file that can be written.", hint=f"Use {', '.join(CODECS)}."
+                f"{self._path} does not have the extension of a video format that can be written.",
+                hint=f"Use {', '.join(CODECS)}.",
             )
         if not isinstance(self._codec, str) or len(self._codec) != 4 or not self._codec.isascii():
             raise InvalidArgumentError(
@@ -105,7 +106,7 @@ class VideoWriter(Closeable):
         height, width = pixels.shape[:2]
         with self._lock:
             if self._is_closed:
-                raise ClosedError("The video writer has been closed.", hint="Make another for another file.")
+                raise ClosedError("The video writer has been closed.", hint="Create another writer for another file.")
             if self._file.native is None:
                 self._open_native(width, height)
             if (width, height) != self._size:
@@ -132,7 +133,7 @@ class VideoWriter(Closeable):
             raise PictureError(
                 f"{self._path} cannot be written as a video of {width}x{height} at {self._rate:g} frames a second with "
                 f"the codec {self._codec}.",
-                hint="Leave the codec out, or name one that OpenCV has; some codecs take few rates, .avi takes most.",
+                hint="Omit the codec, or use one that OpenCV has. Some support few frame rates; .avi supports most.",
             )
         self._file.native = native
         self._size = (width, height)
@@ -150,11 +151,13 @@ class VideoWriter(Closeable):
             self._is_closed = True
             try:
                 if self._file.native is None:
-                    raise IllegalCallError(f"No frame was written to {self._path}.", hint="A video has at least one.")
+                    raise IllegalCallError(
+                        f"No frame was written to {self._path}.", hint="A video needs at least one frame."
+                    )
                 self._file.native.release()
                 if not _has_frames(self._file.path, self._count):  # OpenCV does not report failed writes
                     raise StorageAccessError(
-                        f"{self._path} could not be written whole.",
+                        f"{self._path} could not be written completely.",
                         hint="Is there room for it, and does the codec fit?",
                     )
                 self._file.put_in_place()

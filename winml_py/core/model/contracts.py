@@ -66,7 +66,7 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
             return
         if not isinstance(contract, ImageContract):
             raise InvalidArgumentError(
-                f"The contract of {name} is {contract!r}.", hint="Write ImageContract.imagenet(), or make one."
+                f"The contract of {name} is {contract!r}.", hint="Pass ImageContract.imagenet(), or create one."
             )
         if not feature.fits(contract):
             elements = "" if contract.tensor_kind is None else f", for {format_kind(contract.tensor_kind)}"
@@ -203,9 +203,9 @@ def _read_evidence(metadata: Mapping[str, str]) -> tuple[ImageContract, list[Siz
 def _describe_assumptions(name: str, contract: ImageContract, properties: BindProperties) -> str:
     part = "the centre of the picture" if properties.bounds is None else "the given bounds"
     return (
-        f"Nothing states which pictures the input {name!r} was trained on. Assumed, as in Windows ML: "
+        f"Nothing states how to prepare pictures for the input {name!r}. As in Windows ML, the library assumes "
         f"{_ORDERS[contract.pixel_format]}, {_RANGES[contract.pixel_range]}, cropped to {part}. "
-        f"State it: model.contracts[{name!r}] = ImageContract.imagenet(), say."
+        f"State the contract, for example model.contracts[{name!r}] = ImageContract.imagenet()."
     )
 
 
@@ -276,8 +276,8 @@ def _make_misfit_error(
         if tensor.fits(replace(contract, size=None)):
             find_fixed_sides(tensor, contract)
     hint = (
-        "A picture's tensor has four dimensions, of which one is the channels. If one has them in another order or "
-        "number, state it: layout and pixel_format of the contract; otherwise the model takes no pictures."
+        "A picture's tensor has four dimensions, one of which holds the channels. If their order or number differs, "
+        "state the layout and the pixel_format of the contract. Otherwise, the model takes no pictures."
     )
     if contract.channels == 3 and any(feature.shape[contract.axes()[0]] == 1 for feature in tensors):
         hint = "The model takes gray pictures: the pixel_format of their contract is GRAY8."
@@ -309,7 +309,7 @@ def apply_published(
         refusal = None
     for name, own_part in own_parts.items():
         if parts.pop(name, own_part) != own_part:
-            message = "%s: The %s of %s and of the model itself differ; the latter count."
+            message = "%s: The %s of %s and of the model itself differ. The latter are used."
             logger.warning(message, published.folder, name, sources[name])
         sources[name] = sources.get("metadata", sources["model"])
     if "contract" in parts:

@@ -85,7 +85,7 @@ class LearningModel(Closeable, Object):
         """
         model_operators = ModelOperators.from_list(operators)
         if file and not isinstance(source, (str, os.PathLike)):
-            raise InvalidArgumentError("file= names a model in a folder, but the source is not a folder's path.")
+            raise InvalidArgumentError("file= names a model in a folder, but the source is not the path of a folder.")
         if isinstance(source, (str, os.PathLike)):
             if not file and not os.path.isdir(source):
                 return cls._load_file(source, model_operators)

@@ -150,7 +150,7 @@ def read_header(buffer: ModelBytes) -> Header:
     if header.graph is _NO_GRAPH:
         raise CorruptModelError(
             f"Failed to parse the model: {len(buffer):,} bytes hold no graph.",
-            hint="An ONNX model has one; is this another kind of file, or an empty one?",
+            hint="Check that the file is an ONNX model, and that it is not empty.",
         )
     return header
 

@@ -45,7 +45,8 @@ def read_graph(buffer: ModelBytes, header: Header) -> ModelGraph:
         return ModelGraph(inputs, frozenset(value.name for value in header.outputs), nodes)
     except DecodeError as error:
         raise CorruptModelError(
-            f"Failed to parse the model: {error}.", hint="The file was damaged on its way; compare its size."
+            f"Failed to parse the model: {error}.",
+            hint="The file may be damaged. Compare its size with that of the original.",
         ) from error
 
 

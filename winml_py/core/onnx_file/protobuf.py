@@ -109,7 +109,7 @@ def make_corrupt_error(what: str) -> CorruptModelError:
     """The error for bytes that are not a protobuf message."""
     return CorruptModelError(
         f"Failed to parse the model: {what}.",
-        hint="It is not an ONNX model, or the file was damaged on its way; compare its size with the original's.",
+        hint="It is not an ONNX model, or the file is damaged. Compare its size with that of the original.",
     )
 
 

@@ -213,7 +213,7 @@ class FileSource(NamedTuple):
                 raise ModelNotFoundError(
                     f"{self.path}: The model keeps the weight {name} in the file {location}, "
                     f"which is not in {self.folder}.",
-                    hint="Copy the data file beside the model, under the name it was saved with.",
+                    hint="Copy the data file next to the model, under its original name.",
                 )
             ends[location] = max(ends.get(location, 0), weight.end)
         for location, end in ends.items():
@@ -302,7 +302,7 @@ def _require_inside(path: str, weights: Iterable[Weight]) -> None:
         if _is_outside(path, weight.location):
             raise CorruptModelError(
                 f"{path}: The model keeps the weight {weight.name} in {weight.location}, outside its folder.",
-                hint="A model may only name files in its own folder; move the data file there and name it so.",
+                hint="A model can only use files in its own folder. Move the data file there, and update the model.",
             )
 
 
@@ -379,8 +379,7 @@ class PackedFile(NamedTuple):
         stamps = source.read_data_stamps()
         if stamps != self.stamps and _compute_digest(source.folder, stamps) != self.digest:
             raise CorruptModelError(
-                f"The model file {self.path}, or a file with its weights, is not what it was when the model was "
-                "pickled.",
+                f"The model file {self.path}, or a file with its weights, has changed since the model was pickled.",
                 hint="Pickle the model again, and put the same files on every machine.",
             )
         return source, header

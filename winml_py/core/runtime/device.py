@@ -111,7 +111,9 @@ class LearningModelDevice(Object):
             InvalidDeviceError: no device matches.
         """
         if not isinstance(name, str) or not name.strip():
-            raise InvalidArgumentError(f"A device's name is text, not {name!r}.", hint="See `winml-py devices`.")
+            raise InvalidArgumentError(
+                f"The name of a device must be text, not {name!r}.", hint="See `winml-py devices`."
+            )
         needle = name.casefold()
         if needle in _KINDS:
             return cls(_KINDS[needle])

@@ -120,7 +120,8 @@ def require_open(native: T | None) -> T:
     """
     if native is None:
         raise ClosedError(
-            "The session has been closed.", hint="Create another from the model; its properties can still be read."
+            "The session has been closed.",
+            hint="Create another session from the model. You can still read the properties of this one.",
         )
     return native
 
@@ -152,7 +153,7 @@ def make_output_shape_error(name: str, bound: tuple[int, ...], computed: tuple[i
     what = f"The model variable {name}" if name else "An output"
     return SizeMismatchError(
         f"{what} was bound to memory of shape {bound}, but has the shape {computed}.",
-        hint="Bind an empty tensor (TensorFloat.create(), say), which takes any shape.",
+        hint="Bind an empty tensor such as TensorFloat.create(), which takes any shape.",
     )
 
 

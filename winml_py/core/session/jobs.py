@@ -148,7 +148,7 @@ class Jobs:
             raise InvalidArgumentError(
                 f"Items cannot be batched: in a batch of {len(items)}, the output {mixed_output} differs from what the "
                 "items give one by one.",
-                hint="Leave batch out: the model mixes the items of a batch, or its results are random.",
+                hint="Omit batch. The model mixes the items of a batch, or its results are random.",
             )
         _compared.add(self._session_state)
         facts = ModelFacts(result.labels, result.metadata)
@@ -256,7 +256,7 @@ def require_free_batch(feature: FeatureDescriptor) -> None:
     if not shape or shape[0] != -1:
         raise InvalidArgumentError(
             f"Items cannot be batched: the first size of {feature.name} ({feature.expects()}) is not free.",
-            hint="Leave batch out, or export the model with a free batch dimension.",
+            hint="Omit batch, or export the model with a free batch dimension.",
         )
 
 

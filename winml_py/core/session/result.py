@@ -302,7 +302,7 @@ class UnboundOutput:
             raise NotSupportedError(  # numpy has no type for it: the engine returns float8, say, as bytes
                 f"The output {descriptor.name} has an element type that Windows ML and numpy lack, such as float8 or "
                 "bfloat16.",
-                hint="Add a Cast to float32 to the model, behind that output.",
+                hint="In the model, add a Cast to float32 after that output.",
             )
         raise make_output_error(descriptor, value, tensor_class.dtype if tensor_class else None)
 

@@ -144,7 +144,7 @@ class SessionState:
             raise EngineLostError(self.loss.message, hint=self.loss.hint)
         raise DeviceLostError(
             f"The device {self.device_name} was lost during an evaluation, and the session with it.",
-            hint="Make a new LearningModelDevice, and a session on it.",
+            hint="Create a new LearningModelDevice, and a session on it.",
         )
 
     def lose(self, error: DeviceLostError) -> None:
@@ -210,7 +210,7 @@ class SessionState:
             if first_name != name:
                 direction = "input" if is_input else "output"
                 raise InvalidArgumentError(
-                    f"{first_name!r} and {name!r} name the same {direction}.", hint="Leave one of them out."
+                    f"{first_name!r} and {name!r} name the same {direction}.", hint="Omit one of them."
                 )
 
     @property

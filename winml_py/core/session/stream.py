@@ -63,7 +63,7 @@ class EvaluationStream(Closeable):
             )
         properties: dict[str, BindProperties] = {}
         if contract is not None:
-            require_type(contract, ImageContract, "Write ImageContract.imagenet(), or make one.")
+            require_type(contract, ImageContract, "Pass ImageContract.imagenet(), or create one.")
             images = find_fitting_inputs(list(session_state.inputs.values()), contract)
             properties = {image.name: BindProperties(contract=contract) for image in images}
         # No code of the program runs between two items of a list: they all exist, each with separate memory.

@@ -64,7 +64,7 @@ def read_published(source: str | os.PathLike[str], model: str) -> Published:
             logger.info("%s states no %s: %s", source, name, error)
             continue
         if value and parts.setdefault(name, value) != value:
-            logger.warning("%s: The %s of %s and of %s differ; the latter count.", source, name, file, sources[name])
+            logger.warning("%s: The %s of %s and of %s differ. The latter are used.", source, name, file, sources[name])
         elif value:
             sources.setdefault(name, file)
     return Published(folder.path, parts, sources, refusal)

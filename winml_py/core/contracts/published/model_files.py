@@ -44,5 +44,5 @@ def require_another_file(destination: str | os.PathLike[str], *sources: str | os
     ):
         raise InvalidArgumentError(
             f"{os.fspath(destination)}: The new file is made from this one, and would replace it.",
-            hint="Name another file, or pass force=True to replace it.",
+            hint="Use another file, or pass force=True to replace it.",
         )

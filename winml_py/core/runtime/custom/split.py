@@ -142,7 +142,7 @@ def sort_nodes(nodes: Iterable[onnx.NodeProto]) -> list[GraphNode]:
         return [members[place] for place in places]
     except CycleError as error:
         raise CorruptModelError(
-            "Nodes of the model need each other's outputs in a circle.", hint="Export the model again."
+            "The model has a cycle of nodes that need each other's outputs.", hint="Export the model again."
         ) from error
 
 

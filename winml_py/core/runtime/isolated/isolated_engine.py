@@ -289,8 +289,8 @@ class IsolatedEngine(LocalEngine):
                 self._loss = EngineLostError(
                     f"The process of the session's engine ended {when} ({ending})."
                     + (f" Its last output: {words[:300]}" if words else ""),
-                    hint="Make another session of the model; this one is unusable. If the same inputs end that, too, "
-                    "the model or its engine has a fault.",
+                    hint="Create another session from the model, because this one is unusable. If the same inputs end "
+                    "that one, too, the model or its engine has a fault.",
                 )
             self._is_closing = True
             self._end_if_idle()

@@ -64,14 +64,14 @@ _RULES: tuple[tuple[str, type[WinMLError], str, str], ...] = (
         r"Got invalid dimensions for (input|output): (.*?) for the following indices\s+(.*?)\s+Please",
         SizeMismatchError,
         "The {0} {1} was compiled for other dimensions: {2}.",
-        "Bind the sizes in batch_size_override and the dimension overrides of the options, or leave these out: passing "
-        "options fixes the batch to 1, unless batch_size_override is another size, or 0, which leaves it free.",
+        "Bind the sizes that batch_size_override and the dimension overrides of the options state, or change these. If "
+        "you pass options, the batch is fixed to 1 by default. To leave it free, set batch_size_override = 0.",
     ),
     (  # drivers' messages after a loss: WebGPU, Direct3D, Vulkan, and CUDA's sticky errors
         r"(?i)device (?:is |was )?lost|DEVICE_REMOVED|DEVICE_LOST|CUDA failure (?:700|719)\b",
         DeviceLostError,
         "The device is lost: {text}",
-        "Make a new LearningModelDevice, and a session on it.",
+        "Create a new LearningModelDevice, and a session on it.",
     ),
     (
         r"(?i)CPU EP fallback|fallback to CPU EP|explicitly disabled by the user",
@@ -84,7 +84,7 @@ _RULES: tuple[tuple[str, type[WinMLError], str, str], ...] = (
         r"Could not find an implementation for|No corresponding Numpy type",
         NotSupportedError,
         "The runtime says: {text}.",
-        "For bfloat16, float64 or int4, cast to float32 in the model: around the node, or behind the output.",
+        "For bfloat16, float64 or int4, cast to float32 in the model: around the node, or after the output.",
     ),
     (
         r"Conflicting free dimension overrides",

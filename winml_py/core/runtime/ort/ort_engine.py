@@ -149,7 +149,7 @@ class OrtEngine(LocalEngine):
             name, kind = self._unreadable[0].name, self._unreadable[0].type
             raise NotSupportedError(
                 f"The output {name} has an element type that numpy lacks: {kind}.",
-                hint="Add a Cast to float32 to the model, behind that output.",
+                hint="In the model, add a Cast to float32 after that output.",
             )
         # Strings, maps and sequences have no address to bind. Feeding numbers costs less than binding them, but outputs
         # in the caller's memory would be copied.

@@ -177,7 +177,7 @@ def find_runtime_device(device: ProviderDevice) -> onnxruntime.OrtEpDevice:
     candidates = list_plugin_devices(device.provider)
     if device.number >= len(candidates):
         raise InvalidDeviceError(
-            f"{device.name} is no longer available.", hint="Run `winml-py devices`, and make the device again."
+            f"{device.name} is no longer available.", hint="Run `winml-py devices`, and create the device again."
         )
     return candidates[device.number]
 
