@@ -191,7 +191,7 @@ def test_contract_writes_what_info_shows_and_run_keeps_to(tmp_path: Path, cat: P
     assert done.stdout.strip() == f"{target}: RGB8, zero_to255, mean 10 20 30, std 2 2 2"
     assert json.loads(call("info", target, "--json").stdout)["inputs"][0]["contract"] in done.stdout
     call("contract", target, "--from", "yolo", "--set", "kernel=area", "--output", target, "--force")
-    assert "letterbox, area, pad 114 114 114" in " ".join(call("info", target).stdout.split())
+    assert "fit, area, pad 114 114 114" in " ".join(call("info", target).stdout.split())
     assert call("run", target, cat, "--output", tmp_path / "edges.png").exit_code == 0
     before = sorted(tmp_path.iterdir())
     for code, arguments, words in (
