@@ -82,10 +82,6 @@ def test_truths_may_be_bound() -> None:
         ([node("Cast", ["x"], ["t"], to=BOOL), node("Cast", ["t"], ["z"], to=FLOAT)], "a Cast to integers"),
         ([node("Cast", ["x"], ["d"], to=DOUBLE), node("Cast", ["d"], ["z"], to=FLOAT)], "a Cast to integers"),
         ([node("Dropout", ["x"], ["d", "z"])], "the operator Dropout has outputs"),
-        (
-            [node("Cast", ["x"], ["c"], to=FLOAT), node("Identity", ["c"], ["z"])],
-            "an output that is a Cast",
-        ),
         ([node("Resize", ["x", "", "r"], ["z"], antialias=1)], "the operator Resize has attributes"),
         ([node("MaxPool", ["x"], ["z"], kernel_shape=[1], ceil_mode=1)], "the operator MaxPool has attributes"),
         (

@@ -58,19 +58,15 @@ def find_inexact_reason(graph: ModelGraph, exact_operators: AbstractSet[str]) ->
         exact_operators: ONNX operators that the engine computes as ONNX Runtime does.
     """
     kinds: dict[str, _Kind] = {}  # of the values that depend on the values of the inputs
-    cast_names: dict[str, bool] = {}  # of inputs and values that are moved from them: whether a Cast moved them
     for value in graph.inputs:
         if not isinstance(value.type, TensorType) or value.type.element not in (_FLOAT, _FLOAT16, _BOOL):
             return f"the input {value.name} is not a tensor of float32, float16 or bool"
         kinds[value.name] = _Kind.NUMBERS
-        cast_names[value.name] = False
     used_names = graph.outputs.union(*(node.input for node in graph.nodes))
     for node in graph.nodes:
         inexact_form = _find_inexact_form(node, exact_operators, used_names)
         if inexact_form:
             return f"the operator {node.op_type} {inexact_form}"
-        if node.op_type in _MOVING_POSITIONS and node.input and node.input[0] in cast_names:
-            cast_names |= dict.fromkeys(node.output, cast_names[node.input[0]] or node.op_type == "Cast")
         # None for an input that depends only on the shapes of the model's inputs.
         input_kinds = [kinds.get(name) for name in node.input]
         depends_on_values = any(input_kinds) and node.op_type not in ("Shape", "Size")
@@ -81,10 +77,6 @@ def find_inexact_reason(graph: ModelGraph, exact_operators: AbstractSet[str]) ->
             kinds |= dict.fromkeys(node.output, _infer_kind(node, input_kinds))
         elif node.op_type == "Expand":
             return "an Expand of sizes can end the process there, if there are none"
-    # OpenVINO 2026.4 leaves out a Cast that changes nothing. If sizes are free, such an output takes the memory of the
-    # input, which the next evaluation of another binding then writes over.
-    if any(cast_names.get(name) for name in graph.outputs):
-        return "an output that is a Cast of an input may share its memory there"
     return ""
 
 

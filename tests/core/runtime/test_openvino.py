@@ -533,3 +533,13 @@ def test_child_processes_leave_no_telemetry(home: Path, tmp_path: Path) -> None:
 def test_what_the_program_imported_itself_is_left_alone(home: Path) -> None:
     code = "import openvino_telemetry, openvino\n" + SESSION.replace("is None", "is openvino_telemetry")
     run_at_home(home, "-c", code, str(MODELS / "digits.onnx"), "openvino")
+
+
+@pytest.mark.parametrize("operators", [["Cast"], ["Cast", "Unsqueeze"]])
+def test_an_input_that_openvino_would_overwrite(openvino: object, operators: list[str]) -> None:
+    nodes, ends = [helper.make_node("Cast", ["x"], ["c"], to=1)], [tensor("x", ["n", 3])]
+    nodes += [helper.make_node("Unsqueeze" if len(operators) > 1 else "Identity", ["c", "a"][: len(operators)], ["y"])]
+    content = data(nodes, ends, [tensor("y", None)], {"a": np.array([0])})
+    with pytest.raises(NotSupportedError, match="overwrites the input"):
+        open_free_session(content, engine="openvino")
+    assert open_free_session(content, engine="openvino", input_shape_overrides={"x": [2, 3]}).engine == "openvino"

@@ -93,7 +93,31 @@ def _read(request: CompileRequest, native: openvino.Core) -> openvino.Model:
             # By position: if OpenVINO leaves out a node that does nothing, its input has another name than the model's.
             places = find_port_numbers(model.inputs, request.features.inputs)
             model.reshape({places[name]: list(shape) for name, shape in request.features.sizes.items()})
+    _refuse_casts_of_inputs(model)
     return model
+
+
+_MOVES = {"Convert", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
+"""OpenVINO's names of operators that it leaves out where they change nothing."""
+
+
+def _refuse_casts_of_inputs(model: openvino.Model) -> None:
+    """Refuses an output of free size that is a Cast of an input to its own type.
+
+    OpenVINO 2026.4 leaves the Cast out, and gives the output the input's memory. The next run of another binding then
+    writes over the array that the program bound.
+    """
+    for result in model.results:
+        value, operators = result.input_value(0), set[str]()
+        while value.get_node().get_type_name() in _MOVES:
+            operators.add(value.get_node().get_type_name())
+            value = value.get_node().input_value(0)
+        is_input = value.get_node().get_type_name() == "Parameter" and value.partial_shape.is_dynamic
+        if is_input and "Convert" in operators and value.element_type == result.get_element_type():
+            raise NotSupportedError(
+                "With free sizes, OpenVINO overwrites the input of a model whose output is a Cast of that input.",
+                hint='Set options.engine = "onnxruntime", or fix the sizes: options.input_shape_overrides.',
+            )
 
 
 # A compiled model of OpenVINO on disk: compiled once, then mapped by every session of every process.
