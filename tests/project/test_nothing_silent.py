@@ -107,6 +107,7 @@ def test_the_command_line_says_so_in_one_line(tmp_path: Path) -> None:
         result = call("run", tmp_path / "plain.onnx", tmp_path / "a.png", tmp_path / "b.png", "--json")
     assert len(json.loads(result.stdout)["results"]) == 2
     assert result.stderr.count("Nothing states how to prepare pictures for the input 'x'.") == 1
+    assert result.stderr.endswith("On the command line: --contract imagenet.\n")
     assert len(result.stderr.splitlines()) == 1
 
 

@@ -10,6 +10,7 @@ import json
 import math
 import operator
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import Any, TypeVar
@@ -113,7 +114,7 @@ _ENDS = Ends()
 
 
 @dataclass(frozen=True, slots=True)
-class Scaling(_Checked):
+class Scaling(_Checked, ABC):
     """The base of all rules. A scaled picture is cropped or padded to the tensor."""
 
     @property
@@ -153,8 +154,8 @@ class Scaling(_Checked):
         """
         return self._scale(width, height, tensor)
 
-    def _scale(self, width: int, height: int, tensor: Sides) -> Size:
-        raise NotImplementedError
+    @abstractmethod
+    def _scale(self, width: int, height: int, tensor: Sides) -> Size: ...
 
     def to_text(self) -> str:
         """The rule as a model's metadata hold it: `shortest_side=256,crop_rounding=half_even`."""
