@@ -15,13 +15,12 @@ from .core.base.arrays import Array
 from .core.base.messages import Facts
 from .core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
 from .core.features.pictures import ImageFeatureValue
-from .core.features.ranking import Prediction, find_best_classes, is_row
 from .core.features.tensor import Tensor
 from .core.imaging.bitmap import SoftwareBitmap, VideoFrame
 from .core.imaging.contract import ImageContract
 from .core.imaging.detensorize import detensorize
 from .core.model.model import LearningModel
-from .core.session.result import LearningModelEvaluationResult
+from .core.session.result import LearningModelEvaluationResult, Prediction, find_best_classes, is_row
 from .enums import BitmapPixelFormat, LearningModelPixelRange, TensorLayout
 from .errors import InvalidArgumentError, WinMLError
 from .vision.detections import Detections, detections, label_all, may_be_detections

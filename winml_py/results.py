@@ -1,11 +1,11 @@
 """Classes of returned objects, for annotations: programs receive them, but do not make any."""
 
 from .core.base.async_operation import AsyncOperation
-from .core.features.ranking import Prediction
 from .core.imaging.picture_placement import PicturePlacement
 from .core.imaging.video_writer import Framed
 from .core.model.contracts import AttachedContracts
 from .core.runtime.engine import AssignedNode, Explanation
+from .core.session.result import Prediction
 from .core.session.stream import EvaluationStream
 
 __all__ = [

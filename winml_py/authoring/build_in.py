@@ -11,8 +11,8 @@ from .._graphs.opset import convert_opset
 from .._values import BUILT_IN
 from ..core.base.arguments import require_type
 from ..core.base.atomic_files import require_folder, write_atomically
+from ..core.contracts.files import require_another_file
 from ..core.contracts.labels import LABELS_KEY, labels_of
-from ..core.contracts.published.model_files import require_another_file
 from ..core.features.descriptors import ImageFeatureDescriptor
 from ..core.features.pictures import find_fixed_sides
 from ..core.features.tensor_classes import TENSOR_CLASSES

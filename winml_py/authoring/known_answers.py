@@ -19,7 +19,7 @@ from ..core.base.agreement import FLOAT_TOLERANCE, compute_channel_scales
 from ..core.base.arrays import Array, Pixels
 from ..core.base.messages import Facts
 from ..core.features.pictures import ImageFeatureValue
-from ..core.features.ranking import find_best_classes
+from ..core.session.result import find_best_classes
 from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError
 

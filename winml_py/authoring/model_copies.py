@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from .._graphs.model_file import state_published
 from ..core.base.atomic_files import is_same_file
-from ..core.contracts.published.folder import find_model
+from ..core.contracts.published import find_model
 from ..core.model.model import LearningModel
 from ..core.onnx_file.nodes import walk_messages
 from ..core.onnx_file.source import FileSource

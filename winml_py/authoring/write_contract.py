@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from .._graphs.model_file import denote_images
 from ..core.base.arguments import require_type
 from ..core.base.atomic_files import require_folder, write_atomically
-from ..core.contracts.published.model_files import require_another_file
+from ..core.contracts.files import require_another_file
 from ..core.imaging.contract import METADATA_KEYS, ImageContract
 from ..core.model.contracts import find_fitting_inputs
 from ..core.model.model import LearningModel

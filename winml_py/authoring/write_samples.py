@@ -19,16 +19,16 @@ from ..core.base.agreement import FLOAT_TOLERANCE, as_numpy
 from ..core.base.arrays import Array
 from ..core.base.atomic_files import require_folder, write_atomically
 from ..core.base.messages import type_name
-from ..core.contracts.published.model_files import require_another_file
+from ..core.contracts.files import require_another_file
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor
 from ..core.features.files import read_file
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.prepare import as_picture, open_deferred, prepare
-from ..core.features.ranking import find_best_classes
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.formats import find_layout
 from ..core.model.model import LearningModel
 from ..core.session.options import LearningModelSessionOptions
+from ..core.session.result import find_best_classes
 from ..core.session.session import LearningModelSession
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError, WinMLError

@@ -18,8 +18,7 @@ from ..core.base.arguments import suggest_path
 from ..core.base.atomic_files import fold_case, is_same_file
 from ..core.base.messages import did_you_mean
 from ..core.contracts.exporters import ExporterFacts
-from ..core.contracts.files import read_contract
-from ..core.contracts.published.model_files import find_model_files
+from ..core.contracts.files import find_model_files, read_contract
 from ..core.features.descriptors import ImageFeatureDescriptor
 from ..core.imaging.contract import ImageContract
 from ..core.model.model import LearningModel

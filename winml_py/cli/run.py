@@ -23,9 +23,9 @@ from .._values import convert_pictures_to_bytes
 from ..core.base.messages import Facts, Progress
 from ..core.contracts.labels import labels_of
 from ..core.features.pictures import ImageFeatureValue
-from ..core.features.ranking import find_best_classes
 from ..core.features.tensor import Tensor
 from ..core.runtime.device import LearningModelDevice
+from ..core.session.result import find_best_classes
 from ..core.session.session import LearningModelSession
 from .arguments import (
     Setup,

@@ -11,7 +11,7 @@ from .._examples import NOTHING_STATED, StatedSizes, complete_inputs, find_input
 from .._values import load_model
 from ..core.base.atomic_files import require_folder, translate_write_errors
 from ..core.base.messages import Progress
-from ..core.contracts.published.model_files import require_another_file
+from ..core.contracts.files import require_another_file
 from ..core.imaging.contract import ImageContract
 from ..core.runtime.custom.operator import ModelOperators, Operators
 from ..errors import ConversionError, InvalidArgumentError, MissingPackageError

@@ -19,7 +19,7 @@ from .._graphs.model_file import state_published
 from .._values import evaluate_to_arrays
 from ..core.base import child_process
 from ..core.base.atomic_files import write_atomically
-from ..core.contracts.published.folder import find_model
+from ..core.contracts.published import find_model
 from ..core.model.model import LearningModel
 from ..core.onnx_file.nodes import walk_messages
 from ..core.onnx_file.protobuf import MAX_PROTOBUF_BYTES

@@ -17,7 +17,7 @@ from .._http import MAX_REQUEST_PIXELS
 from ..authoring.write_contract import write_contract
 from ..core.base.arrays import Array
 from ..core.base.messages import Facts
-from ..core.contracts.published.folder import find_model
+from ..core.contracts.published import find_model
 from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.contract import ImageContract
 from ..core.model.model import LearningModel

@@ -10,9 +10,8 @@ import numpy as np
 from ..core.base.arguments import require_type
 from ..core.base.arrays import Array
 from ..core.contracts.labels import require_labels
-from ..core.features.ranking import is_row
 from ..core.imaging.picture_placement import PicturePlacement
-from ..core.session.result import LearningModelEvaluationResult, read_numbers
+from ..core.session.result import LearningModelEvaluationResult, is_row, read_numbers
 from ..errors import InvalidArgumentError
 
 Labels = Sequence[str] | os.PathLike[str]

@@ -89,7 +89,7 @@ ROWS = [
         lambda made: not made.is_on_device or made.entry("session.disable_cpu_ep_fallback") == "1",
     ),
     Row("batch_size_override", 3, lambda made: ("DATA_BATCH", 3) in made.native.native.sizes),
-    Row("named_dimensions", {"wide": 5}, lambda made: ("wide", 5) in made.native.native.sizes),
+    Row("named_dimension_overrides", {"wide": 5}, lambda made: ("wide", 5) in made.native.native.sizes),
     Row("input_shape_overrides", {"x": (3, 5)}, lambda made: takes_only(made, (3, 5))),
     Row("intra_op_num_threads", 7, lambda made: made.native.native.intra_op_num_threads == 7),
     Row("intra_op_thread_spinning", False, lambda made: made.entry("session.intra_op.allow_spinning") == "0"),
@@ -140,8 +140,7 @@ def name_of(row: Row) -> str:
 
 def attribute_of(row: Row) -> str:
     """The attribute of the options that a row sets."""
-    name = row.option.partition(".")[0]
-    return {"named_dimensions": "named_dimension_overrides"}.get(name, name)
+    return row.option.partition(".")[0]
 
 
 def is_closed(model: LearningModel) -> bool:
@@ -216,7 +215,7 @@ OPENVINO: dict[str, Callable[[LearningModelSession, dict[str, str]], bool]] = {
     "close_model_on_session_creation": lambda session, config: is_closed(session.model),
     "allow_cpu_fallback": lambda session, config: True,  # it computes on the CPU
     "batch_size_override": lambda session, config: config["shape"] == "[3,?]",
-    "named_dimensions": lambda session, config: config["shape"] == "[?,5]",
+    "named_dimension_overrides": lambda session, config: config["shape"] == "[?,5]",
     "input_shape_overrides": lambda session, config: config["shape"] == "[3,5]",
     "intra_op_num_threads": lambda session, config: (
         config["INFERENCE_NUM_THREADS"] == "7" or "but 7 were requested" in str(session.explain())

@@ -52,7 +52,7 @@ def test_options_come_back_from_a_file(tmp_path: Path) -> None:
         '{"schema_version": 1, "kind": "session-options", "options": {"precision": 3}}',
         '{"schema_version": 1, "kind": "session-options", "options": {"tuning": {"speed": 9}}}',
         '{"schema_version": 1, "kind": "session-options", "options": {"profiling": "no"}}',
-        '{"schema_version": 1, "kind": "session-options", "options": {"named_dimensions": {"\\ud800": 3}}}',
+        '{"schema_version": 1, "kind": "session-options", "options": {"named_dimension_overrides": {"\\ud800": 3}}}',
         "[" * 100_000,
         '{"schema_version": 1, "kind": "session-options", "options": {"intra_op_num_threads": -1}}',
     ],

@@ -15,8 +15,6 @@ from . import processor_rules as rules
 from .config import Config, make_config_error, prefix_errors, require_numbers
 from .processor_rules import Geometry, ProcessorSettings
 
-NAMES = ("preprocessor_config.json", "processor_config.json")
-
 _NULL_IS_DEFAULT = ("image_mean", "image_std", "size", "crop_size", "pad_size")
 """The keys for which null in a config means the processor's default; for the fast ones, the first two."""
 

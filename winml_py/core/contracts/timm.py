@@ -13,8 +13,6 @@ from ..imaging.resize import BY_PILLOW_NAME
 from ..imaging.scaling import CropRatio, Ends, Fit, Stretch
 from .config import Config, make_config_error, prefix_errors, require_numbers
 
-NAME = "config.json"
-
 _DEFAULTS: dict[str, Any] = {
     "input_size": (3, 224, 224),
     "test_input_size": None,

@@ -15,9 +15,8 @@ from ..base.messages import type_name
 from ..base.winrt_object import Closeable, Object, private_state
 from ..contracts.exporters import read_exporters_labels
 from ..contracts.labels import read_written_labels
-from ..contracts.published import NOTHING, Published
-from ..features.descriptors import FeatureDescriptor
-from ..features.from_onnx import TENSOR_KINDS, make_descriptor
+from ..contracts.published import NOTHING, Published, find_model
+from ..features.descriptors import TENSOR_KINDS, FeatureDescriptor, make_descriptor
 from ..features.tensor_classes import FLOAT_KINDS
 from ..imaging.contract import ImageContract
 from ..onnx_file.header import Header
@@ -89,8 +88,7 @@ class LearningModel(Closeable, Object):
         if isinstance(source, (str, os.PathLike)):
             if not file and not os.path.isdir(source):
                 return cls._load_file(source, model_operators)
-            from ..contracts.published.folder import find_model  # with all readers, which only folders need
-            from ..contracts.published.layouts import read_published
+            from ..contracts.files import read_published  # with all readers, which only folders need
 
             path = find_model(source, file)
             return cls._from_source(*FileSource.open(path), model_operators, read_published(source, path))

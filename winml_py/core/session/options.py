@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import operator
 import os
-from collections.abc import Mapping, Sequence
-from functools import partial
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, is_dataclass
+from enum import IntEnum
 from types import MappingProxyType
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from ...enums import Precision, Weights
 from ...errors import InvalidArgumentError
@@ -27,52 +31,100 @@ from ..base.machine import count_usable_cores, is_confined
 from ..base.messages import did_you_mean
 from ..base.winrt_object import Object
 from ..runtime.engine import LOG_SEVERITIES, MAX_THREADS, EngineOptions, Isolation, Tuning
-from .setting import Setting, collect_settings
 
 K = TypeVar("K")
+T = TypeVar("T")
+S = TypeVar("S")
+
+
+class Setting(Generic[T, S]):
+    """An option: an attribute that checks what a program sets. Programs read a `T`, and set an `S`.
+
+    Args:
+        default: makes the value of new options.
+        check: converts what a program sets, or a file has, or raises a WinMLError. It gets the value and the option's
+            name.
+    """
+
+    def __init__(self, default: Callable[[], T], check: Callable[[S, str], T]) -> None:
+        self.default = default
+        self._check = check
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._owner, self._name = owner, name
+
+    @property
+    def __doc__(self) -> str | None:  # type: ignore[override]
+        """The text below the attribute in its class, which Python does not keep, for `help()`."""
+        with suppress(OSError):  # a program that was packed without sources
+            text = re.search(rf'    {self._name} = .*?\n    """(.*?)"""\n', inspect.getsource(self._owner), re.DOTALL)
+            return inspect.cleandoc(text[1]) if text else None
+        return None
+
+    @overload
+    def __get__(self, options: None, owner: type) -> Setting[T, S]: ...
+    @overload
+    def __get__(self, options: object, owner: type) -> T: ...
+    def __get__(self, options: object | None, owner: type) -> Setting[T, S] | T:
+        if options is None:
+            return self
+        value: T = vars(options)[self._name]
+        return value
+
+    def __set__(self, options: object, value: S) -> None:
+        vars(options)[self._name] = self._check(value, self._name)
+
+    def read_json(self, value: Any) -> Any:
+        """What a program sets for a value from JSON, which has enums by their names.
+
+        Raises:
+            InvalidArgumentError: the enum has no such member.
+        """
+        kind = type(self.default())
+        if not issubclass(kind, IntEnum):
+            return value
+        words = {member.name.lower(): member for member in kind}
+        if value not in words:
+            raise InvalidArgumentError(f"{self._name} has no {value!r}.", hint=did_you_mean(value, words))
+        return words[value]
+
+
+SCHEMA, KIND = 1, "session-options"
+"""What the file of session options says of itself."""
 
 _DEFAULTS = EngineOptions(intra_op_num_threads=1)
 """Where the defaults of settings that the engine gets unchanged are written."""
 
 
-def _require_uint32(value: object, what: str) -> int:
-    return require_whole_number(value, what, 0, (1 << 32) - 1)
+def _require_uint32(value: object, name: str) -> int:
+    return require_whole_number(value, name, 0, (1 << 32) - 1)
 
 
-def _make_read_only(items: dict[str, K]) -> Mapping[str, K]:
-    return MappingProxyType(items)
-
-
-def _sort_pairs(items: Mapping[str, object]) -> tuple[tuple[str, Any], ...]:
-    """Sorts the pairs, so that equal options are equal keys; a size of 0 leaves a dimension free."""
-    return tuple(sorted((key, value) for key, value in items.items() if value != 0))
-
-
-def _check_dimensions(sizes: Mapping[str, int]) -> Mapping[str, int]:
+def _check_dimensions(sizes: Mapping[str, int], name: str) -> Mapping[str, int]:
     require_type(sizes, Mapping, 'Write {"batch": 4}.')
-    for name in sizes:
-        if not is_text(name):
-            raise InvalidArgumentError(f"A dimension's name is text, not {name!r}.", hint="See `winml-py info`.")
-    return _make_read_only({name: _require_uint32(size, f"the dimension {name!r}") for name, size in sizes.items()})
+    for key in sizes:
+        if not is_text(key):
+            raise InvalidArgumentError(f"A dimension's name is text, not {key!r}.", hint="See `winml-py info`.")
+    return MappingProxyType({key: _require_uint32(size, f"the dimension {key!r}") for key, size in sizes.items()})
 
 
-def _check_shapes(shapes: Mapping[str, Sequence[int]]) -> Mapping[str, tuple[int, ...]]:
+def _check_shapes(shapes: Mapping[str, Sequence[int]], name: str) -> Mapping[str, tuple[int, ...]]:
     require_type(shapes, Mapping, 'Write {"image": (1, 3, 640, 640)}.')
     checked = {}
-    for name, shape in shapes.items():
+    for key, shape in shapes.items():
         try:
             sizes = tuple(operator.index(size) for size in shape)
         except TypeError:
             sizes = ()
-        if not is_text(name) or not sizes or not all(size == -1 or 0 < size < 1 << 32 for size in sizes):
+        if not is_text(key) or not sizes or not all(size == -1 or 0 < size < 1 << 32 for size in sizes):
             raise InvalidArgumentError(
-                f"The shape of the input {name!r} is {shape!r}.", hint="Write (1, 3, 640, 640); -1 leaves a size free."
+                f"The shape of the input {key!r} is {shape!r}.", hint="Write (1, 3, 640, 640); -1 leaves a size free."
             )
-        checked[name] = sizes
-    return _make_read_only(checked)
+        checked[key] = sizes
+    return MappingProxyType(checked)
 
 
-def _check_engine_name(engine: str | None) -> str | None:
+def _check_engine_name(engine: str | None, name: str) -> str | None:
     if engine is not None and (not isinstance(engine, str) or not engine):
         raise InvalidArgumentError(
             f"The engine is {engine!r}.", hint='Use "onnxruntime", or a provider: "openvino", say.'
@@ -80,22 +132,22 @@ def _check_engine_name(engine: str | None) -> str | None:
     return engine
 
 
-def _convert_to_texts(options: Mapping[str, object]) -> Mapping[str, str]:
+def _convert_to_texts(options: Mapping[str, object], name: str) -> Mapping[str, str]:
     """The options of the runtime or a provider as text, with 1 and 0 for True and False."""
     if not isinstance(options, Mapping) or not all(
         isinstance(key, str) and isinstance(value, (str, int, float)) for key, value in options.items()
     ):
         hint = "Write {key: value}, where each value is a str, a bool or a number."
-        raise InvalidArgumentError(f"Options by keys are {options!r}.", hint=hint)
-    return _make_read_only(
+        raise InvalidArgumentError(f"{name} is {options!r}.", hint=hint)
+    return MappingProxyType(
         {key: str(int(value) if isinstance(value, bool) else value) for key, value in options.items()}
     )
 
 
-def _check_log_severity(severity: str) -> str:
+def _check_log_severity(severity: str, name: str) -> str:
     if severity not in LOG_SEVERITIES:
         hint = f"It is {', '.join(LOG_SEVERITIES)}."
-        raise InvalidArgumentError(f"The log's severity is {severity!r}.", hint=hint)
+        raise InvalidArgumentError(f"{name} is {severity!r}.", hint=hint)
     return str(severity)
 
 
@@ -107,16 +159,16 @@ def _make_from_fields(kind: type[K], values: Mapping[str, Any]) -> K:
     return kind(**values)
 
 
-def _convert_to_tuning(value: object) -> Tuning:
+def _convert_to_tuning(value: object, name: str) -> Tuning:
     """The tuning for a value; a file of options has its fields."""
     if isinstance(value, Tuning):
         return value
     if isinstance(value, Mapping):
         return _make_from_fields(Tuning, value)
-    raise InvalidArgumentError(f"The tuning is {value!r}.", hint="Write Tuning(memory_arena=False), say.")
+    raise InvalidArgumentError(f"{name} is {value!r}.", hint="Write Tuning(memory_arena=False), say.")
 
 
-def _convert_to_isolation(value: object) -> Isolation | None:
+def _convert_to_isolation(value: object, name: str) -> Isolation | None:
     """The isolation for a value; a file of options has its fields."""
     if value is None or isinstance(value, Isolation):
         return value
@@ -125,7 +177,7 @@ def _convert_to_isolation(value: object) -> Isolation | None:
     if isinstance(value, Mapping):
         return _make_from_fields(Isolation, value)
     raise InvalidArgumentError(
-        f"isolation is {value!r}.", hint='Write "process", Isolation(max_memory=2 << 30), say, or None.'
+        f"{name} is {value!r}.", hint='Write "process", Isolation(max_memory=2 << 30), say, or None.'
     )
 
 
@@ -143,56 +195,44 @@ class LearningModelSessionOptions(Object):
         >>> options.set_intra_op_num_threads_override(1)
     """
 
-    close_model_on_session_creation = Setting[bool, bool](
-        lambda: False, partial(require_bool, what="close_model_on_session_creation")
-    )
+    close_model_on_session_creation = Setting[bool, bool](lambda: False, require_bool)
     """Whether making the session disposes of the model, so that only the session holds memory."""
 
-    allow_cpu_fallback = Setting[bool, bool](
-        lambda: _DEFAULTS.allow_cpu_fallback, partial(require_bool, what="allow_cpu_fallback"), "allow_cpu_fallback"
-    )
+    allow_cpu_fallback = Setting[bool, bool](lambda: _DEFAULTS.allow_cpu_fallback, require_bool)
     """Whether nodes that a GPU's provider does not take may run on the CPU.
 
     Default True, and `session.assigned_nodes` lists them; False makes them an error.
     """
 
-    batch_size_override = Setting[int, int](
-        lambda: 1, partial(_require_uint32, what="batch_size_override"), "batch_size", lambda size: size or None
-    )
+    batch_size_override = Setting[int, int](lambda: 1, _require_uint32)
     """What every dimension denoted `DATA_BATCH` becomes; 0 leaves the model as it is. Default 1.
 
     The *denotation* decides, not the position: a batch dimension that is only named is overridden
     with `override_named_dimension`.
     """
 
-    named_dimension_overrides = Setting(
-        lambda: _make_read_only({}), _check_dimensions, "dimensions", _sort_pairs, "named_dimensions"
-    )
+    named_dimension_overrides = Setting(lambda: MappingProxyType({}), _check_dimensions)
     """The overrides that were set, by name."""
 
-    input_shape_overrides = Setting(lambda: _make_read_only({}), _check_shapes, "shapes", _sort_pairs)
+    input_shape_overrides = Setting(lambda: MappingProxyType({}), _check_shapes)
     """The shapes that were set with `override_input_shape`, by the names of inputs."""
 
     intra_op_num_threads = Setting[int, int](
-        count_usable_cores,
-        partial(require_whole_number, what="intra_op_num_threads", least=1, most=MAX_THREADS),
-        "intra_op_num_threads",
+        count_usable_cores, lambda value, name: require_whole_number(value, name, 1, MAX_THREADS)
     )
     """Threads that work together on one operator; by default the cores this process may use.
 
     Use 1 when many sessions run side by side, or for models so small that threads cost more than they save.
     """
 
-    intra_op_thread_spinning = Setting[bool, bool](
-        lambda: not is_confined(), partial(require_bool, what="intra_op_thread_spinning"), "intra_op_thread_spinning"
-    )
+    intra_op_thread_spinning = Setting[bool, bool](lambda: not is_confined(), require_bool)
     """Whether threads spin while they wait: lower latency, at the cost of a busy core between evaluations.
 
     Default True; False if the process is confined to some of the cores, or to a share of their time.
     Switch it off when the process has other work to do on its cores. OpenVINO's own package has no such setting.
     """
 
-    engine = Setting[str | None, str | None](lambda: _DEFAULTS.engine, _check_engine_name, "engine")
+    engine = Setting(lambda: _DEFAULTS.engine, _check_engine_name)
     """What runs the model: None (default), "onnxruntime", "openvino", or the name of an installed provider.
 
     None is ONNX Runtime, unless `precision` is a type that only another engine computes in. A named engine runs all
@@ -200,7 +240,7 @@ class LearningModelSessionOptions(Object):
     """
 
     precision = Setting[Precision, Precision](
-        lambda: _DEFAULTS.precision, partial(require_member, Precision, what="The option precision"), "precision"
+        lambda: _DEFAULTS.precision, lambda value, name: require_member(Precision, value, name)
     )
     """The number type to compute in: `AUTO` (default), `FLOAT32`, `FLOAT16` or `BFLOAT16`.
 
@@ -210,40 +250,38 @@ class LearningModelSessionOptions(Object):
     nothing computes in the type. `FLOAT32` is never less than float32: use it where the last digits count.
     """
 
-    provider_options = Setting(lambda: _make_read_only({}), _convert_to_texts, "provider_options", _sort_pairs)
+    provider_options = Setting(lambda: MappingProxyType({}), _convert_to_texts)
     """Options of the provider that runs the model, by the provider's keys: `cudnn_conv_use_max_workspace`, say.
 
     Making the session fails for a key that the provider does not know. Values become text; True and False become 1
     and 0.
     """
 
-    graph_capture = Setting[bool, bool](
-        lambda: _DEFAULTS.graph_capture, partial(require_bool, what="graph_capture"), "graph_capture"
-    )
+    graph_capture = Setting[bool, bool](lambda: _DEFAULTS.graph_capture, require_bool)
     """Whether a GPU captures the graph of an evaluation and replays it, which saves the time to submit it.
 
     Default False. CUDA and TensorRT can. With other providers, for models with free sizes or control flow, and if a
     node would run on the CPU, making the session fails. Sessions that capture do not share an engine.
     """
 
-    tuning = Setting[Tuning, Tuning | Mapping[str, Any]](lambda: _DEFAULTS.tuning, _convert_to_tuning, "tuning")
+    tuning = Setting[Tuning, Tuning | Mapping[str, Any]](lambda: _DEFAULTS.tuning, _convert_to_tuning)
     """Settings that seldom need changing: see `Tuning`."""
 
-    session_config = Setting(lambda: _make_read_only({}), _convert_to_texts, "session_config", _sort_pairs)
+    session_config = Setting(lambda: MappingProxyType({}), _convert_to_texts)
     """Entries of ONNX Runtime's session configuration, by its keys: `session.use_deterministic_compute`, say.
 
     For settings that no other option covers. They are set last and override the other options. ONNX Runtime ignores
     keys that it does not know. Engines other than ONNX Runtime accept none. True and False become 1 and 0.
     """
 
-    run_config = Setting(lambda: _make_read_only({}), _convert_to_texts, "run_config", _sort_pairs)
+    run_config = Setting(lambda: MappingProxyType({}), _convert_to_texts)
     """Entries of ONNX Runtime's run configuration, for every evaluation: `qnn.htp_perf_mode`, say.
 
     Entries that a session sets itself, for graph capture and for waiting, are refused. Each costs some microseconds
     per evaluation.
     """
 
-    log_severity = Setting(lambda: _DEFAULTS.log_severity, _check_log_severity, "log_severity")
+    log_severity = Setting(lambda: _DEFAULTS.log_severity, _check_log_severity)
     """The least severity of the messages about the session that ONNX Runtime logs to stderr.
 
     "verbose", "info", "warning", "error" or "fatal" (default: errors quote ONNX Runtime's messages). Other engines
@@ -251,7 +289,7 @@ class LearningModelSessionOptions(Object):
     """
 
     weights = Setting[Weights, Weights](
-        lambda: _DEFAULTS.weights, partial(require_member, Weights, what="The option weights"), "weights"
+        lambda: _DEFAULTS.weights, lambda value, name: require_member(Weights, value, name)
     )
     """Where the weights of a large model are: `SHARED` (default) or `PRIVATE`.
 
@@ -265,16 +303,14 @@ class LearningModelSessionOptions(Object):
     compiling, or for a model that is run once.
     """
 
-    profiling = Setting[bool, bool](
-        lambda: _DEFAULTS.is_profiled, partial(require_bool, what="profiling"), "is_profiled"
-    )
+    profiling = Setting[bool, bool](lambda: _DEFAULTS.is_profiled, require_bool)
     """Whether the time of each node is recorded, for `session.end_profiling(path)`. Default False.
 
     Costs some microseconds per node, and memory for each evaluation: for measuring, not for production.
     """
 
     isolation = Setting[Isolation | None, Isolation | str | Mapping[str, Any] | None](
-        lambda: _DEFAULTS.isolation, _convert_to_isolation, "isolation"
+        lambda: _DEFAULTS.isolation, _convert_to_isolation
     )
     """Whether the engine runs in a separate process: None (default), "process", or an `Isolation` with limits.
 
@@ -286,7 +322,7 @@ class LearningModelSessionOptions(Object):
     docs/security.md says what is promised.
     """
 
-    tuned_for = Setting(lambda: _make_read_only({}), _convert_to_texts)
+    tuned_for = Setting(lambda: MappingProxyType({}), _convert_to_texts)
     """What `winml_py.perf.tune` measured these options on: the model's content, the device and the versions.
 
     Empty by default. Otherwise, making a session of another model fails; on another processor or device, and with other
@@ -294,7 +330,7 @@ class LearningModelSessionOptions(Object):
     """
 
     def __init__(self) -> None:
-        vars(self).update((key, setting.default()) for key, setting in SETTINGS.items())
+        vars(self).update((name, setting.default()) for name, setting in SETTINGS.items())
 
     if not TYPE_CHECKING:  # a type checker that sees this method lets every name pass
 
@@ -304,9 +340,8 @@ class LearningModelSessionOptions(Object):
             Raises:
                 AttributeError: there is no such option.
             """
-            if not isinstance(getattr(type(self), name, None), Setting):
-                known = (option for option, value in vars(type(self)).items() if isinstance(value, Setting))
-                hint = did_you_mean(name, known)
+            if name not in SETTINGS:
+                hint = did_you_mean(name, SETTINGS)
                 raise AttributeError(f"There is no session option {name!r}. {hint}", name=name, obj=self)
             super().__setattr__(name, value)
 
@@ -332,7 +367,7 @@ class LearningModelSessionOptions(Object):
             >>> options = LearningModelSessionOptions()
             >>> options.override_input_shape("images", (1, 3, 640, 640))
         """
-        self.input_shape_overrides = {**self.input_shape_overrides, **_check_shapes({name: shape})}
+        self.input_shape_overrides = {**self.input_shape_overrides, name: shape}
 
     def set_intra_op_num_threads_override(self, threads: int, /) -> None:
         """Windows ML's native name for setting `intra_op_num_threads`."""
@@ -344,7 +379,7 @@ class LearningModelSessionOptions(Object):
 
     def to_dict(self) -> dict[str, Any]:
         """All settings, ready for JSON."""
-        return {key: setting.to_json(vars(self)[key]) for key, setting in SETTINGS.items()}
+        return {name: _to_json(vars(self)[name]) for name in SETTINGS}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object], /) -> LearningModelSessionOptions:
@@ -358,7 +393,7 @@ class LearningModelSessionOptions(Object):
         for key, value in values.items():
             if key not in SETTINGS:
                 raise InvalidArgumentError(f"There is no session option {key!r}.", hint=did_you_mean(key, SETTINGS))
-            vars(options)[key] = SETTINGS[key].from_json(value)
+            setattr(options, key, SETTINGS[key].read_json(value))
         return options
 
     @classmethod
@@ -370,13 +405,21 @@ class LearningModelSessionOptions(Object):
             InvalidArgumentError: the file does not hold session options, or holds an unknown setting.
         """
         name = get_source_name(path)
-        values = read_options(path)
         try:
-            return cls.from_dict(values)
+            with open_text(path) as file:
+                facts = json.load(file)
+            if facts.get("kind") != KIND or facts.get("schema_version") != SCHEMA:
+                raise ValueError(f"its kind is {facts.get('kind')!r}, its schema {facts.get('schema_version')!r}")
+            return cls.from_dict(facts["options"])
+        except OSError as error:
+            raise make_open_error(path, error) from error
         except InvalidArgumentError as error:
             raise InvalidArgumentError(f"{name}: {error}", hint="Correct the file, or write it anew.") from error
-        except (TypeError, ValueError, AttributeError) as error:
-            raise _make_not_options_error(name, error) from error
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise InvalidArgumentError(
+                f"{name}: This is not a file of session options: {error}.",
+                hint="Write it with options.save(path), or `winml-py tune`.",
+            ) from error
 
     def save(self, path: str | os.PathLike[str], *, notes: Mapping[str, object] | None = None) -> None:
         """Writes all options to a file, as JSON, whole or not at all.
@@ -395,63 +438,53 @@ class LearningModelSessionOptions(Object):
             facts["notes"] = notes
         write_atomically(path, (json.dumps(facts, indent=2, ensure_ascii=False) + "\n").encode())
 
-    def __getstate__(self) -> dict[str, Any]:
-        return self.to_dict()
-
-    def __setstate__(self, state: Mapping[str, object]) -> None:
-        vars(self).update((key, SETTINGS[key].from_json(value)) for key, value in state.items())
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_dict, (self.to_dict(),)
 
     def __repr__(self) -> str:
         changed = [
-            f"{key}={setting.to_json(vars(self)[key])!r}"
-            for key, setting in SETTINGS.items()
-            if vars(self)[key] != setting.default()
+            f"{name}={_to_json(vars(self)[name])!r}"
+            for name, setting in SETTINGS.items()
+            if vars(self)[name] != setting.default()
         ]
         return f"LearningModelSessionOptions({', '.join(changed)})"
 
 
-SETTINGS = collect_settings(LearningModelSessionOptions)
-"""Every setting, by its name in files."""
+SETTINGS: dict[str, Setting[Any, Any]] = {
+    name: setting for name, setting in vars(LearningModelSessionOptions).items() if isinstance(setting, Setting)
+}
+"""Every setting, by its name."""
+
+
+def _to_json(value: object) -> Any:
+    """The value as JSON has it: enums by their names, dataclasses by their fields."""
+    if isinstance(value, IntEnum):
+        return value.name.lower()
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 def make_engine_options(options: LearningModelSessionOptions | None) -> EngineOptions:
     """The engine's part of the options; without options they are the defaults, but the batch stays free."""
-    values = vars(LearningModelSessionOptions() if options is None else options)
-    fields = {setting.engine: setting.for_engine(values[key]) for key, setting in SETTINGS.items() if setting.engine}
-    if options is None:
-        fields["batch_size"] = None
-    return EngineOptions(**fields)
-
-
-# The file of session options: a dict of settings in JSON, with notes beside it.
-
-
-SCHEMA = 1
-KIND = "session-options"
-
-
-def read_options(source: str | os.PathLike[str] | IO[Any]) -> dict[str, Any]:
-    """The settings in a file, or in an open one.
-
-    Raises:
-        StorageNotFoundError: there is no such file.
-        InvalidArgumentError: if the file does not hold session options.
-    """
-    name = get_source_name(source)
-    try:
-        with open_text(source) as file:
-            facts = json.load(file)
-        if facts.get("kind") != KIND or facts.get("schema_version") != SCHEMA:
-            raise ValueError(f"its kind is {facts.get('kind')!r}, its schema {facts.get('schema_version')!r}")
-        return dict(facts["options"])
-    except OSError as error:
-        raise make_open_error(source, error) from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise _make_not_options_error(name, error) from error
-
-
-def _make_not_options_error(name: str, error: Exception) -> InvalidArgumentError:
-    return InvalidArgumentError(
-        f"{name}: This is not a file of session options: {error}.",
-        hint="Write it with options.save(path), or `winml-py tune`.",
+    given = LearningModelSessionOptions() if options is None else options
+    return EngineOptions(
+        given.intra_op_num_threads,
+        given.intra_op_thread_spinning,
+        None if options is None else given.batch_size_override or None,
+        # Sorted, so that equal options are equal keys. A size of 0 leaves a dimension free.
+        tuple(sorted((name, size) for name, size in given.named_dimension_overrides.items() if size)),
+        tuple(sorted(given.input_shape_overrides.items())),
+        given.engine,
+        given.precision,
+        tuple(sorted(given.provider_options.items())),
+        given.allow_cpu_fallback,
+        given.graph_capture,
+        given.tuning,
+        tuple(sorted(given.session_config.items())),
+        tuple(sorted(given.run_config.items())),
+        given.log_severity,
+        given.weights,
+        given.profiling,
+        given.isolation,
     )

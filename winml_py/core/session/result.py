@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -32,7 +33,6 @@ from ..features.descriptors import (
     is_untyped,
 )
 from ..features.pictures import ImageFeatureValue
-from ..features.ranking import Prediction, is_row, rank_classes, select_fitting_labels
 from ..features.tensor import Tensor, wrap_array
 from ..features.tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES
 from ..imaging.bitmap import VideoFrame
@@ -86,6 +86,15 @@ class ModelFacts(NamedTuple):
 
 
 NO_FACTS = ModelFacts()
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A class, its score, and its name, or "" if no label was given."""
+
+    index: int
+    score: float
+    label: str = ""
 
 
 class LearningModelEvaluationResult(Object):
@@ -267,6 +276,51 @@ def _describe_output(name: str, value: Any, count: int) -> str:
     if not isinstance(first, Mapping):
         return ""
     return f"{name} maps classes to scores: sorted({scores}.items(), key=lambda pair: -pair[1])[:{count}]."
+
+
+# The classes with the highest scores.
+
+
+def is_row(array: Array) -> bool:
+    """Whether an array is one row of scores: floats, all dimensions but one of size 1."""
+    return array.dtype.kind == "f" and array.size > 1 and array.size == max(array.shape)
+
+
+def can_rank(scores: Array) -> bool:
+    """Whether the scores can be ranked: none is NaN or +inf. Models use -inf to exclude a class."""
+    return not (np.isnan(scores).any() or np.isposinf(scores).any())
+
+
+def select_fitting_labels(labels: Sequence[str], array: Array) -> Sequence[str]:
+    """The labels, if there is one for each score of the row; else none."""
+    return labels if len(labels) == array.size else ()
+
+
+def find_best_classes(array: Array, count: int, labels: Sequence[str] = ()) -> list[Prediction]:
+    """The best of an output that may be a row of scores, with labels if they fit; empty for any other output."""
+    return rank_classes(array, count, select_fitting_labels(labels, array)) if is_row(array) and can_rank(array) else []
+
+
+def rank_classes(array: Array, count: int, labels: Sequence[str] = ()) -> list[Prediction]:
+    """The best of a row, highest first; equal scores by the lower index.
+
+    Raises:
+        InvalidArgumentError: there are labels, but not one for each score.
+        EvaluationError: scores that are NaN or infinite.
+    """
+    scores = array.reshape(-1)
+    if len(labels) not in (0, scores.size):
+        raise InvalidArgumentError(
+            f"Expected {scores.size} labels, one for each score of the model, got {len(labels)}.",
+            hint="Pass one label for each class, in the order the model was trained with.",
+        )
+    if not can_rank(scores):
+        raise EvaluationError(
+            "The model returned scores that are NaN or infinite and cannot be ranked.",
+            hint="Check the inputs. A float16 model may have overflowed.",
+        )
+    best = np.argsort(-scores, kind="stable")[:count]
+    return [Prediction(int(i), float(scores[i]), str(labels[i]) if len(labels) else "") for i in best]
 
 
 # How an engine's values become the objects of a result.

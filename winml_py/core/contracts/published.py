@@ -1,21 +1,42 @@
-"""A folder that somebody published: its model, and its files. Nothing outside is read, and nothing too large."""
+"""A folder that somebody published: its model, its files, and what they state. Nothing outside is read, and nothing too
+large. The readers of its layouts are in `files.py`.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Mapping
 from glob import glob
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from ....errors import InvalidArgumentError, ModelNotFoundError
-from ...base.arguments import suggest_path
-from ...base.atomic_files import has_other_drive
-from ...base.messages import find_similar
-from ..config import Config, make_config_error, read_config
-from ..labels import labels_of
+from ...errors import InvalidArgumentError, ModelNotFoundError, WinMLError
+from ..base.arguments import suggest_path
+from ..base.atomic_files import has_other_drive
+from ..base.messages import find_similar
+from .config import Config, read_config
+
+
+class Published(NamedTuple):
+    """What a folder states of its model.
+
+    Attributes:
+        folder: its path.
+        parts: the value of each part.
+        sources: the file that each part is from, by its path in the folder, and "model".
+        refusal: why a file does not state the contract; None if none was tried in vain.
+    """
+
+    folder: str
+    parts: Mapping[str, Any]
+    sources: Mapping[str, str]
+    refusal: WinMLError | None = None
+
+
+NOTHING = Published("", {}, {})
+"""Of a model that is not from a folder."""
+
 
 MAX_BYTES = 1 << 24
 """The most bytes of a file that is read whole. The largest real ones hold the characters of a text reader: 200 kB."""
@@ -86,7 +107,7 @@ def find_model(source: str | os.PathLike[str], file: str = "") -> str:
         raise ModelNotFoundError(f"{path}: There is no such folder.", hint=suggest_path(path))
     names = sorted([file] if file else glob("*.onnx", root_dir=path) or glob("onnx/*.onnx", root_dir=path))
     stems = {name.removesuffix(".onnx") for name in names}
-    plain = [stem for stem in stems if not _is_variant(stem, stems)]
+    plain = [stem for stem in stems if not ((match := _VARIANT.fullmatch(stem)) and match[1] in stems)]
     if len(plain) > 1:
         raise SeveralModelsError(
             f"{path}: Expected one model in this folder, got {', '.join(names)}.",
@@ -104,34 +125,3 @@ def find_model(source: str | os.PathLike[str], file: str = "") -> str:
             hint = f'It has {", ".join(found[:5])}: LearningModel.load(folder, file="{found[0]}").'
         raise ModelNotFoundError(f"{path}: There is {message}.", hint=hint)
     return model
-
-
-def _is_variant(stem: str, stems: Set[str]) -> bool:
-    match = _VARIANT.fullmatch(stem)
-    return match is not None and match[1] in stems
-
-
-Parts = tuple[tuple[str, str, str, Callable[[Config, Folder], Any]], ...]
-"""What the files of a layout may state. Each part is a name, a file in the folder, a key, and a function.
-
-The names are "contract", "labels", "metadata" (keys that the model's file lacks) and "answers" (the paths of inputs and
-of outputs, for each). A config without the key is of another layout. The function takes the config, whose name is the
-file's path, and the folder. Any error means that the file does not state it.
-"""
-
-
-def read_labels(config: Config, _: Folder) -> tuple[str, ...]:
-    """The class names in a file of text, or in a config of Hugging Face or timm."""
-    return labels_of(config.name)
-
-
-def require_order(config: Config, steps: Iterable[str], order: Sequence[str]) -> None:
-    """Refuses steps that come twice or in another order, because a contract has each of them once."""
-    for step, following in pairwise(step for step in steps if step in order):
-        if order.index(following) <= order.index(step):
-            raise make_config_error(config.name, f"no contract is known to match the step {following} after {step}")
-
-
-def format_numbers(numbers: Iterable[float]) -> str:
-    """Numbers in the words of metadata."""
-    return ",".join(f"{number:.17g}" for number in numbers)
