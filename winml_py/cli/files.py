@@ -13,6 +13,7 @@ from .._examples import takes_any_numbers
 from .._values import convert_pictures_to_bytes, find_bytes_format
 from ..core.base.arguments import suggest_path
 from ..core.base.messages import did_you_mean
+from ..core.base.winrt_object import private_state
 from ..core.features.descriptors import (
     FeatureDescriptor,
     MapFeatureDescriptor,
@@ -22,7 +23,6 @@ from ..core.features.descriptors import (
 from ..core.features.files import read_file
 from ..core.features.pictures import ImageFeatureValue, PreprocessPlan
 from ..core.features.tensor_classes import TENSOR_CLASSES
-from ..core.model.contracts import MissingContracts
 from ..core.model.model import LearningModel
 from ..core.session.sources import convert_numbers, find_files, list_files, read_value
 from ..enums import TensorKind
@@ -193,6 +193,6 @@ def read_single_evaluation(model: LearningModel, inputs: Sequence[str]) -> dict[
         picture = values.get(feature.name)
         if isinstance(picture, ImageFeatureValue):
             plan = PreprocessPlan(picture.sizes, feature)
-            MissingContracts(is_silent=False).warn(plan)
+            private_state(model).missing_contracts.warn(plan)
             values[feature.name] = plan.make_tensor(picture)
     return values

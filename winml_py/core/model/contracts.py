@@ -8,7 +8,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence, Set
 from copy import copy
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 from ...enums import BitmapPixelFormat, LearningModelPixelRange
@@ -125,16 +124,23 @@ class MissingContracts:
     Attributes:
         checked: the learned contract, and height and width of the largest pictures that it was checked on.
         refusal: raised instead of the warning: why the contract that the model's folder states cannot be used.
+        sound: contracts that the model states, of which nothing is to be said: binds look no further.
     """
 
     def __init__(
-        self, is_silent: bool, metadata: Mapping[str, str] = MappingProxyType({}), refusal: WinMLError | None = None
+        self,
+        features: Iterable[FeatureDescriptor],
+        is_silent: bool,
+        metadata: Mapping[str, str],
+        refusal: WinMLError | None,
     ) -> None:
         self.refusal = refusal
         self._is_silent = is_silent
         self._warned: dict[tuple[str, bool], object] = {}
-        self._plain: ImageContract | None = None
         self.checked = None if is_silent else _read_evidence(metadata)
+        contracts = [feature.contract for feature in features if isinstance(feature, ImageFeatureDescriptor)]
+        is_sound = self.checked is None
+        self.sound = [contract for contract in contracts if is_sound and not contract.describe_odd_range()]
 
     def warn(self, plan: PreprocessPlan, properties: BindProperties = NO_PROPERTIES) -> None:
         """Warns of a picture bound to an input without a contract, or with an odd one; or raises the refusal.
@@ -144,7 +150,7 @@ class MissingContracts:
         name = plan.descriptor.name
         if self.refusal is not None and not plan.is_stated:
             raise copy(self.refusal)
-        if self._is_silent or (plan.is_stated and plan.contract == self._plain):
+        if self._is_silent:
             return
         if not plan.is_stated:
             text = _describe_assumptions(name, plan.contract, properties)
@@ -157,7 +163,9 @@ class MissingContracts:
             )
         elif self.checked is not None or properties.pixel_range is not None:
             return  # the range is the function's, or the bind's own
-        elif odd := plan.contract.describe_odd_range():
+        elif not (odd := plan.contract.describe_odd_range()):
+            return
+        else:
             numbers = (*plan.contract.mean, *plan.contract.std)
             meant = LearningModelPixelRange.ZERO_TO_ONE if max(numbers) <= 1 else LearningModelPixelRange.ZERO_TO255
             text = f"The contract of the input {name!r} is {plan.contract.describe()}. {odd} " + (
@@ -165,9 +173,6 @@ class MissingContracts:
                 if meant is plan.contract.pixel_range
                 else f"If mean and std are for {meant.name}, state pixel_range=LearningModelPixelRange.{meant.name}."
             )
-        else:
-            self._plain = plan.contract
-            return
         mine = object()
         if self._warned.setdefault((name, plan.is_stated), mine) is mine:  # only one thread warns
             warn_caller(MissingContractWarning(text))

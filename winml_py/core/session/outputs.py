@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
 from itertools import combinations
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from ...enums import Precision, TensorKind
-from ...errors import EvaluationError, InvalidBindingError, NotSupportedError, SizeMismatchError
-from ..base.arrays import Array, DeviceArray, as_host_array, as_unmasked_array, can_export_dlpack
+from ...errors import E_UNEXPECTED, EvaluationError, InvalidBindingError, NotSupportedError, SizeMismatchError
+from ..base.arrays import Array, DeviceArray, DType, as_host_array, as_unmasked_array, can_export_dlpack
 from ..base.buffers import Buffer
+from ..base.collections import ListOutput, MapOutput
 from ..base.messages import type_name
 from ..base.winrt_object import private_state
 from ..features.bind_properties import BindProperties
 from ..features.containers import convert_for_engine, is_element
 from ..features.descriptors import (
     FeatureDescriptor,
+    ImageFeatureDescriptor,
     MapFeatureDescriptor,
     SequenceFeatureDescriptor,
     TensorFeatureDescriptor,
@@ -36,20 +38,19 @@ from ..features.prepare import (
     wrap_memory,
 )
 from ..features.tensor import Tensor, wrap_array
-from ..features.tensor_classes import TENSOR_CLASSES, TensorString, needs_cast
+from ..features.tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES, TensorString, needs_cast
 from ..imaging.bitmap import VideoFrame
 from ..imaging.contract import ImageContract
 from ..imaging.detensorize import detensorize
 from ..imaging.formats import BufferCache
 from ..runtime.engine import Engine
 from ..runtime.runs import StaysOnDevice, Value, make_output_shape_error
-from .result import convert_to_python, make_output_error, require_pictures
 
 Memory = Array | DeviceArray | StaysOnDevice | None
 """Where an engine writes an output; None where it allocates the memory."""
 
 
-class OutputSlot(Protocol):
+class OutputSlot:
     """Receives one output of every run.
 
     Attributes:
@@ -57,35 +58,72 @@ class OutputSlot(Protocol):
         value: what the caller bound; None if nothing is bound.
         memory: where the engine writes the output.
         targets: the arrays, lists, dicts and tensors that a run writes to; none if nothing is bound.
-        is_stale: whether the bound tensor has other memory than at the bind: another evaluation has replaced it.
     """
 
-    name: str
-    value: Any
-    memory: Memory
-    targets: Sequence[object]
+    memory: Memory = None
+    targets: Sequence[object] = ()
+
+    def __init__(self, descriptor: FeatureDescriptor, value: Any = None) -> None:
+        self.name, self.value = descriptor.name, value
+        self._descriptor = descriptor
 
     @property
     def is_stale(self) -> bool:
-        """See above."""
+        """Whether the bound tensor has other memory than at the bind: another evaluation has replaced it."""
+        return False
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Takes the engine's value, or None if the engine wrote to bound memory; returns the caller's object."""
+        raise NotImplementedError
 
     def invalidate(self) -> None:
         """After a failed run, makes the bound object empty, or an error to read, until a run succeeds."""
 
 
-class ContainerOutput:
+class UnboundOutput(OutputSlot):
+    """The slot of an unbound output: a new object after every run. For many threads."""
+
+    def __init__(self, descriptor: FeatureDescriptor) -> None:
+        super().__init__(descriptor)
+        self._tensor_class: type[Tensor] | None = None
+        if isinstance(descriptor, TensorFeatureDescriptor):
+            self._tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
+
+    def receive(self, value: Value | DeviceArray | None) -> Any:
+        """Wraps the engine's value, or turns it into pictures."""
+        descriptor, tensor_class = self._descriptor, self._tensor_class
+        if not isinstance(value, np.ndarray):
+            return convert_to_python(value, descriptor)
+        if tensor_class is not None and value.dtype == tensor_class.dtype:
+            return wrap_array(tensor_class, value)
+        if isinstance(descriptor, ImageFeatureDescriptor):
+            return self._make_pictures(value, descriptor.contract)
+        if is_untyped(descriptor) and value.dtype in CLASSES_BY_DTYPE:
+            return wrap_array(CLASSES_BY_DTYPE[value.dtype], value)
+        if isinstance(descriptor, TensorFeatureDescriptor) and tensor_class is None:
+            raise NotSupportedError(  # numpy has no type for it: the engine returns float8, say, as bytes
+                f"The output {descriptor.name} has an element type that Windows ML and numpy lack, such as float8 or "
+                "bfloat16.",
+                hint="In the model, add a Cast to float32 after that output.",
+            )
+        raise make_output_error(descriptor, value, tensor_class.dtype if tensor_class else None)
+
+    def _make_pictures(self, value: Array, contract: ImageContract) -> ImageFeatureValue | list[VideoFrame]:
+        require_pictures(value, contract, self._descriptor)
+        height, width = (value.shape[axis] for axis in contract.axes()[1:])
+        frames = [VideoFrame(contract.bitmap_pixel_format, width, height) for _ in value]
+        buffers = BufferCache()
+        for tensor, frame in zip(value, frames, strict=True):
+            detensorize(tensor, contract, frame.software_bitmap, buffers)
+        return ImageFeatureValue(frames) if len(frames) == 1 else ListOutput(frames)
+
+
+class ContainerOutput(OutputSlot):
     """An output bound to a dict or a list, which is cleared and refilled."""
 
-    memory: Memory = None
-    is_stale = False
-
-    def __init__(self, destination: Any, descriptor: FeatureDescriptor) -> None:
-        self.name, self.value = descriptor.name, destination
-        self._descriptor = descriptor
-        self.targets: Sequence[object] = (destination,)
+    def __init__(self, descriptor: FeatureDescriptor, value: Any) -> None:
+        super().__init__(descriptor, value)
+        self.targets = (value,)
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Refills the bound object: a list with the elements of a tensor or a sequence, a dict with those of a map."""
@@ -106,31 +144,27 @@ class ContainerOutput:
         self.value.clear()
 
 
-class BuffersOutput:
+class BuffersOutput(OutputSlot):
     """An output bound to several buffers, which are filled one after the other."""
 
-    memory: Memory = None
-    is_stale = False
-
-    def __init__(self, destination: list[Any], descriptor: TensorFeatureDescriptor) -> None:
+    def __init__(self, descriptor: TensorFeatureDescriptor, value: list[Any]) -> None:
+        super().__init__(descriptor, value)
         if descriptor.tensor_kind is TensorKind.STRING:
             raise InvalidBindingError("Strings cannot be written into buffers.", hint="Bind an empty list.")
         dtype = TENSOR_CLASSES[descriptor.tensor_kind].dtype
-        if not all(holds_elements(buffer, dtype) for buffer in destination):
+        if not all(holds_elements(buffer, dtype) for buffer in value):
             raise InvalidBindingError(
                 f"The output {descriptor.name} has elements of {dtype}, but buffers of another type are bound to it.",
                 hint="Bind an array of that type, or buffers of bytes, such as bytearray.",
             )
-        self.name, self.value = descriptor.name, destination
-        self._descriptor = descriptor
         # An empty memoryview cannot be cast, and receives nothing.
-        views = [memoryview(buffer) for buffer in destination]
+        views = [memoryview(buffer) for buffer in value]
         if any(view.nbytes and (view.readonly or not view.c_contiguous) for view in views):
             raise InvalidBindingError(
                 "An output cannot be bound to buffers that are read-only or have gaps.", hint="Use bytearray."
             )
         self._parts = [view.cast("B") if view.nbytes else memoryview(b"") for view in views]
-        self.targets: Sequence[object] = [np.frombuffer(part, np.uint8) for part in self._parts if part.nbytes]
+        self.targets = [np.frombuffer(part, np.uint8) for part in self._parts if part.nbytes]
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Copies the tensor's bytes."""
@@ -162,11 +196,11 @@ class BuffersOutput:
                 buffer.length = 0
 
 
-class TensorOutput:
+class TensorOutput(OutputSlot):
     """An output bound to a tensor or an array: the engine writes into its memory, or a placeholder takes the engine's.
 
     Args:
-        name: the output's.
+        descriptor: the output's.
         value: the bound object.
         tensor: it, or a tensor over its memory.
         array: where the output is written; None for a placeholder.
@@ -175,17 +209,18 @@ class TensorOutput:
 
     def __init__(
         self,
-        name: str,
+        descriptor: FeatureDescriptor,
         value: object,
         tensor: Tensor,
         array: Array | DeviceArray | None = None,
         memory: Memory = None,
     ) -> None:
-        self.name, self.value, self.memory = name, value, memory
+        super().__init__(descriptor, value)
+        self.memory = memory
         self._storage = private_state(tensor)
         self._shape = self._storage.shape
         self._array = array
-        self.targets: Sequence[object] = (value, array if isinstance(array, np.ndarray) else None)
+        self.targets = (value, array if isinstance(array, np.ndarray) else None)
 
     @property
     def is_stale(self) -> bool:
@@ -230,26 +265,22 @@ class TensorOutput:
             invalidate(self._array)
 
 
-class ImageOutput:
+class ImageOutput(OutputSlot):
     """An output bound to pictures: the result is stretched to their sizes, and written in place."""
 
-    memory: Memory = None
-    is_stale = False
-
     def __init__(
-        self, destination: object, pictures: ImageFeatureValue, contract: ImageContract, descriptor: FeatureDescriptor
+        self, descriptor: FeatureDescriptor, value: object, pictures: ImageFeatureValue, contract: ImageContract
     ) -> None:
+        super().__init__(descriptor, value)
         self._bitmaps = [frame.software_bitmap for frame in pictures.video_frames]
         if any(bitmap.is_read_only for bitmap in self._bitmaps):
             raise InvalidBindingError(
                 f"The model variable {descriptor.name} is an output, but the picture bound to it is read-only.",
                 hint="Bind a new VideoFrame, or a copy of the array.",
             )
-        self.name, self.value = descriptor.name, destination
         self._contract = contract
-        self._descriptor = descriptor
         self._buffers = BufferCache()
-        self.targets: Sequence[object] = [bitmap.to_numpy() if bitmap.is_valid else bitmap for bitmap in self._bitmaps]
+        self.targets = [bitmap.to_numpy() if bitmap.is_valid else bitmap for bitmap in self._bitmaps]
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Writes the pictures and returns the bound object."""
@@ -272,6 +303,37 @@ class ImageOutput:
             bitmap.is_valid = False
 
 
+def convert_to_python(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) -> Any:
+    """Converts a map to a dict, and a sequence to a list of dicts or tensors."""
+    if isinstance(value, dict) and (isinstance(descriptor, MapFeatureDescriptor) or is_untyped(descriptor)):
+        return MapOutput(value)
+    if isinstance(value, list) and (isinstance(descriptor, SequenceFeatureDescriptor) or is_untyped(descriptor)):
+        return ListOutput(
+            wrap_array(CLASSES_BY_DTYPE[element.dtype], element)
+            if isinstance(element, np.ndarray) and element.dtype in CLASSES_BY_DTYPE
+            else convert_to_python(element, getattr(descriptor, "element_descriptor", descriptor))
+            for element in value
+        )
+    raise make_output_error(descriptor, value)
+
+
+def require_pictures(value: Array, contract: ImageContract, descriptor: FeatureDescriptor) -> None:
+    """Refuses an output that the model declares as a picture, but whose values are not."""
+    if value.ndim != 4 or value.shape[contract.axes()[0]] != contract.channels or 0 in value.shape:
+        raise make_output_error(descriptor, value)
+
+
+def make_output_error(descriptor: FeatureDescriptor, value: object, dtype: DType | None = None) -> EvaluationError:
+    """The error for an output that is not what the model declares: of another dtype, or else of another kind."""
+    actual = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type_name(value)
+    return EvaluationError(
+        f"The engine produced an unexpected evaluation output for unbound output variable {descriptor.name}: "
+        f"expected {dtype or descriptor.expects()}, got {actual}.",
+        hint="Correct the types that the model declares, or what a function in its place returns.",
+        hresult=E_UNEXPECTED,
+    )
+
+
 def prepare_output(
     destination: object, descriptor: FeatureDescriptor, properties: BindProperties, engine: Engine
 ) -> OutputSlot:
@@ -290,7 +352,7 @@ def prepare_output(
         properties.refuse_input_properties(descriptor.name)
         if not is_pil_image(destination):
             plan = PreprocessPlan(source.sizes, descriptor, remaining)
-            return ImageOutput(destination, source, plan.contract, descriptor)
+            return ImageOutput(descriptor, destination, source, plan.contract)
     else:
         properties.refuse_picture_properties(descriptor.name, destination)
     if isinstance(source, DeviceArray):
@@ -308,13 +370,13 @@ def prepare_output(
                     "the device.",
                     hint="Bind a tensor without memory, or make the session with another precision.",
                 )
-            return TensorOutput(descriptor.name, destination, source, device_array, device_array)
+            return TensorOutput(descriptor, destination, source, device_array, device_array)
         if properties.stays_on_device and isinstance(destination, Tensor) and engine.location is not None:
             check_tensor(source, descriptor)  # a device casts no tensor
-            return TensorOutput(descriptor.name, destination, source, memory=StaysOnDevice())
+            return TensorOutput(descriptor, destination, source, memory=StaysOnDevice())
         array = require_writable_array(destination, source)
         is_copied = is_cast or isinstance(source, TensorString) or is_untyped(descriptor)
-        return TensorOutput(descriptor.name, destination, source, array, None if is_copied else array)
+        return TensorOutput(descriptor, destination, source, array, None if is_copied else array)
     actual = "a Pillow image" if is_pil_image(destination) else type_name(destination)
     raise InvalidBindingError(
         f"The model variable {descriptor.name} is an output, but {actual} cannot be written in place.",
@@ -349,14 +411,14 @@ def make_container_slot(destination: object, descriptor: FeatureDescriptor) -> O
         if destination and all(isinstance(element, VideoFrame) for element in destination):
             return None
         if destination and all(map(is_buffer, destination)) and isinstance(descriptor, TensorFeatureDescriptor):
-            return BuffersOutput(destination, descriptor)
+            return BuffersOutput(descriptor, destination)
         fits = _can_hold(destination, descriptor)
     else:
         return None
     if not fits:
         hint = "Bind an object of the descriptor's kind, or leave the output unbound."
         raise make_mismatch_error(InvalidBindingError, descriptor, type_name(destination), hint)
-    return ContainerOutput(destination, descriptor)
+    return ContainerOutput(descriptor, destination)
 
 
 def _can_hold(elements: list[Any], descriptor: FeatureDescriptor) -> bool:
@@ -387,7 +449,7 @@ def make_text_slot(destination: object, descriptor: FeatureDescriptor) -> Output
         )
     tensor = wrap_array(TensorString, as_unmasked_array(destination))
     check_tensor(tensor, descriptor)
-    return TensorOutput(descriptor.name, destination, tensor, require_writable_array(destination, tensor))
+    return TensorOutput(descriptor, destination, tensor, require_writable_array(destination, tensor))
 
 
 def require_writable_array(destination: Any, tensor: Tensor) -> Array | None:

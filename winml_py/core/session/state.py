@@ -43,8 +43,8 @@ from ..runtime.engine import Engine
 from ..runtime.pool import Lease
 from ..runtime.request import CompileRequest
 from ..runtime.runs import Bound
-from .outputs import OutputSlot, TensorOutput, prepare_output, require_no_overlap
-from .result import LearningModelEvaluationResult, ModelFacts, UnboundOutput
+from .outputs import OutputSlot, TensorOutput, UnboundOutput, prepare_output, require_no_overlap
+from .result import LearningModelEvaluationResult, ModelFacts
 
 if TYPE_CHECKING:
     from .device_pictures import DeviceTensorizer, PictureModels
@@ -197,8 +197,9 @@ class SessionState:
             return prepare_output(value, feature, properties, engine)
         files = files and not self.is_silent
         prepared = prepare(value, feature, properties, location=engine.location, plan=plan, files=files)
-        if prepared.plan is not None and prepared.plan is not plan:
-            self.missing_contracts.warn(prepared.plan, properties)
+        new = prepared.plan
+        if new is not None and new is not plan and not (new.is_stated and new.contract in self.missing_contracts.sound):
+            self.missing_contracts.warn(new, properties)
         return prepared
 
     def require_distinct(self, names: Iterable[str]) -> None:
