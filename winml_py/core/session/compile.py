@@ -40,11 +40,10 @@ def compile_model(
     compiler = private_state(device)
     if options.isolation is not None:
         compiler = isolate(compiler, options.isolation, device, content.operators.functions)
-    options = fix_named_dimensions(model.input_features, options)
+    features, options = override_features(content.inputs, options)
     tensors = [info.type for info in content.header.inputs if isinstance(info.type, TensorType)]
     if not any(size.denotation == "DATA_BATCH" for tensor in tensors for size in tensor.dimensions or ()):
         options = options._replace(batch_size=None)  # then sessions with default options and without share an engine
-    features = override_features(content.inputs, options)
     source = content.open()  # refuses a disposed model, even if another session has the engine
 
     def compile_engine() -> Engine:
@@ -145,22 +144,32 @@ def _find_sizes(
 # The model's features with the sizes that session options override.
 
 
-def override_features(features: Iterable[FeatureDescriptor], options: EngineOptions) -> list[FeatureDescriptor]:
+def override_features(
+    features: Sequence[FeatureDescriptor], options: EngineOptions
+) -> tuple[list[FeatureDescriptor], EngineOptions]:
     """The features, with the named dimensions and the shapes that the options fix.
+
+    Also returns the options, with an override by name for each named dimension that they fix by position.
 
     Raises:
         InvalidArgumentError: a shape for an input that the model does not have, or one that contradicts it.
     """
-    features = list(features)
-    names = [feature.name for feature in features]
-    shapes = dict(options.shapes)
+    names, shapes, dimensions = [feature.name for feature in features], dict(options.shapes), dict(options.dimensions)
     for name in shapes:
         if name not in names:
             raise InvalidArgumentError(
                 f"The options override the shape of {name!r}, but the model has no such input.",
                 hint=f"Its inputs: {', '.join(names) or 'none'}.",
             )
-    return [_override_feature(feature, dict(options.dimensions), shapes.get(feature.name)) for feature in features]
+    for feature in features:
+        if isinstance(feature, ShapedDescriptor) and feature.name in shapes:
+            for name, size, fixed_size in zip(
+                feature.dimension_names, feature.shape, shapes[feature.name], strict=False
+            ):
+                if name and size < 0 <= fixed_size:
+                    dimensions.setdefault(name, fixed_size)  # one that contradicts it is refused below
+    overridden = [_override_feature(feature, dimensions, shapes.get(feature.name)) for feature in features]
+    return overridden, options._replace(dimensions=tuple(sorted(dimensions.items())))
 
 
 def _override_feature(
@@ -191,22 +200,6 @@ def _combine_shapes(feature: ShapedDescriptor, shape: tuple[int, ...], override:
         )
     # A free size is -1, so the larger of a pair is the stated one. Contradictory pairs are refused above.
     return tuple(max(pair) for pair in zip(shape, override, strict=True))
-
-
-def fix_named_dimensions(features: Iterable[FeatureDescriptor], options: EngineOptions) -> EngineOptions:
-    """The options, with an override by name for each named dimension that they fix by position.
-
-    Raises:
-        InvalidArgumentError: as `override_features` does.
-    """
-    dimensions = dict(options.dimensions)
-    features = list(features)
-    for before, after in zip(features, override_features(features, options), strict=True):
-        if isinstance(before, ShapedDescriptor) and isinstance(after, ShapedDescriptor):
-            for name, size, fixed_size in zip(before.dimension_names, before.shape, after.shape, strict=False):
-                if name and size < 0 <= fixed_size:
-                    dimensions[name] = fixed_size
-    return options._replace(dimensions=tuple(sorted(dimensions.items())))
 
 
 # The names of a model's dimensions that options override.
