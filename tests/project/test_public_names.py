@@ -15,7 +15,7 @@ import winml_py
 FILE = Path(__file__).with_name("public_names.txt")
 STUB = ast.parse(Path(winml_py.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
 (NAMES,) = (ast.literal_eval(node.value) for node in STUB.body if isinstance(node, ast.Assign))
-WINRT = """microsoft.ai.machinelearning microsoft.ai.machinelearning.experimental runtime system
+WINRT = """runtime system
     windows.ai.machinelearning windows.foundation windows.foundation.collections windows.graphics
     windows.graphics.imaging windows.media windows.security.cryptography windows.storage windows.storage.streams"""
 """The modules under `winml_py.winrt` that WinRT has, too; the others are how they are made."""

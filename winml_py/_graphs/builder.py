@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from graphlib import CycleError
-from typing import Any, ClassVar, overload
+from typing import Any, overload
 
 from onnx import GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, checker, defs, helper, shape_inference
 
@@ -59,8 +59,6 @@ class LearningModelBuilder(Object):
         >>> result.outputs["y"].to_numpy().tolist()
         [[2.0, 4.0, 6.0, 8.0]]
     """
-
-    _model_class: ClassVar[type[LearningModel]] = LearningModel
 
     def __init__(self, opset: int, /) -> None:
         """Use `create`."""
@@ -131,7 +129,7 @@ class LearningModelBuilder(Object):
                 not take. The message names the operator and its input.
             NotSupportedError: it would be larger than 2 GB.
         """
-        return self._model_class.load(self._draft.to_bytes())
+        return LearningModel.load(self._draft.to_bytes())
 
     def save(self, file_name: str | os.PathLike[str], /) -> None:
         """Writes the model as built so far. The file appears complete or not at all.
