@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import helper
 
 from helpers.cli import call, require_failure
-from helpers.models import data, tensor, unary
+from helpers.models import unary
 from helpers.paths import MODELS
 from winml_py import LearningModel, LearningModelDevice, LearningModelSession, LearningModelSessionOptions
-from winml_py.perf.profile import Profile, profile, read_profile, read_reasons
+from winml_py.perf.profile import Profile, profile, read_profile
 
 pytestmark = pytest.mark.one_python
 
@@ -72,60 +71,6 @@ def test_times_of_a_gpu_are_told_to_be_those_of_submitting() -> None:
     assert "The times of CUDAExecutionProvider are those to submit the work" in make_profile(*runs, node).caution
 
 
-def test_the_kernels_of_a_device_are_the_times_of_their_nodes() -> None:
-    """As CUDA's provider records them, where the runtime was built so: kernels name the event of their node."""
-
-    def kernel(name: str, node: str, start: float, duration: float) -> dict[str, Any]:
-        arguments = {"op_name": "Conv", "stream": "7"} | ({"parent_name": f"{node}_kernel_time"} if node else {})
-        return {"cat": "Kernel", "name": name, "ts": start, "dur": duration, "tid": -1, "args": arguments}
-
-    events = []
-    for start in (0, 100, 200):
-        nodes = [
-            event(name, start + 2 * place, 1, name.upper()) for place, name in enumerate(("conv", "relu", "shape"))
-        ]
-        for node in nodes:
-            node["args"]["provider"] = "CUDAExecutionProvider"
-        events += [event("model_run", start, 90), event("host", start + 80, 3, "Add"), *nodes]
-        events += [kernel("gemm", "conv", start + 5, 30), kernel("bias", "conv", start + 36, start / 10)]
-        events += [kernel("relu", "relu", start + 60, 5), kernel("winograd", "", start + 66, 4)]
-    profiled = make_profile(*events)
-    assert {node.name: (node.operator, node.time) for node in profiled.nodes} == {
-        "conv": ("CONV", 45),
-        "relu": ("RELU", 5),
-        "winograd": ("Conv", 4),  # the runtime lost the name of its node
-        "host": ("Add", 3),
-        "shape": ("SHAPE", 1),
-    }
-    assert profiled.outside == 32
-    assert "are those of their kernels on the device" in profiled.caution
-    assert profiled.to_json()["providers_us"] == {"CUDAExecutionProvider": 55, "CPUExecutionProvider": 3}
-
-
-LOG = """
-2026-11-23 [I:ep.cc:91 Get] webgpu kernel not found in registries for Op type: Det node name: det
-2026-11-23 [I:utils.h:103 GetCpuPreferredNodes] Candidate for fallback CPU execution: gather
-2026-11-23 [I:utils.h:140 Get] ORT optimization- Force fallback to CPU execution for node: gather because it is faster
-"""
-
-
-def test_a_log_says_why_nodes_are_on_the_processor() -> None:
-    assert read_reasons(LOG) == {"det": "webgpu kernel not found in registries", "gather": "it is faster"}
-
-
-def test_nodes_that_a_gpu_leaves_are_listed_with_the_reason(gpu: LearningModelDevice, tmp_path: Path) -> None:
-    nodes = [helper.make_node("Relu", ["x"], ["r"], "relu"), helper.make_node("Det", ["r"], ["y"], "det")]
-    (tmp_path / "m.onnx").write_bytes(data(nodes, [tensor("x", [2, 3, 3])], [tensor("y", [2])]))
-    facts = json.loads(call("perf", "--profile", tmp_path / "m.onnx", "--device", "gpu", "--json").stdout)
-    (node,) = facts["on_cpu"]
-    assert (node["node"], node["operator"]) == ("det", "Det")
-    assert "kernel not found" in node["reason"]
-    assert {"relu", "det"} <= {node["name"] for node in facts["nodes"]}
-    text = call("perf", "--profile", tmp_path / "m.onnx", "--device", "gpu").stdout
-    assert "1 node on the CPU:\n  Det det: webgpu kernel not found in registries" in text
-    assert "WebGpuExecutionProvider are those to submit the work" in " ".join(text.split())
-
-
 def test_the_nodes_of_a_model_on_a_gpu_are_seen(gpu: LearningModelDevice) -> None:
     options = LearningModelSessionOptions()
     options.profiling = True
@@ -133,7 +78,6 @@ def test_the_nodes_of_a_model_on_a_gpu_are_seen(gpu: LearningModelDevice) -> Non
         profiled = profile(session, evaluations=5)
     assert {"Conv", "Sqrt"} <= {node.operator for node in profiled.nodes}
     assert profiled.evaluations == 5
-    assert profiled.on_cpu == ()
 
 
 def test_sums_add_up_to_the_trace(tmp_path: Path, seven: Path) -> None:

@@ -163,7 +163,3 @@ def _print_profile(profiled: Profile, facts: Facts) -> None:
     print_sizes(facts["sizes"])
     if profiled.caution:
         print_line(profiled.caution)
-    if profiled.on_cpu:
-        print_line(f"{len(profiled.on_cpu)} node{'s' * (len(profiled.on_cpu) > 1)} on the CPU:")
-    for node in profiled.on_cpu:
-        print_line(f"  {node.operator} {node.node}".rstrip() + f": {node.reason or 'the log does not say why'}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable
@@ -14,18 +13,13 @@ from typing import NamedTuple
 
 from .._examples import ExampleShape, sizes_to_json
 from .._values import get_session_arguments
-from ..core.base import child_process
-from ..core.base.child_process import read_stderr
 from ..core.base.messages import Facts
 from ..core.model.model import LearningModel
-from ..core.runtime.device import LearningModelDevice
-from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from .measure import Inputs, measure
 
 OUTSIDE = "outside the nodes"
 _KERNEL = "_kernel_time"
-_CPU = "CPUExecutionProvider"
 
 _SUBMITTING = frozenset(f"{name}ExecutionProvider" for name in ["CUDA", "Tensorrt", "WebGpu", "Dml"])
 """Providers whose nodes end when their work is submitted to the device, rather than when it is done."""
@@ -38,22 +32,13 @@ class Node(NamedTuple):
         name: its name.
         operator: its operator.
         provider: the provider that runs it.
-        time: without the nodes inside it; for a GPU's node that of its kernels, if the trace has them, else the time to
-            submit its work.
+        time: without the nodes inside it; for a GPU's node the time to submit its work.
     """
 
     name: str
     operator: str
     provider: str
     time: float
-
-
-class NodeOnCpu(NamedTuple):
-    """A node that the CPU runs, and the runtime's reason; "" if it gives none."""
-
-    node: str
-    operator: str
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -68,8 +53,6 @@ class Profile:
         nodes: slowest first.
         trace: the recording, in Chrome's trace format.
         sizes: the shapes of the inputs, by name.
-        on_cpu: the nodes that a GPU leaves to the CPU.
-        has_kernels: whether the trace has the kernels that ran on the device.
     """
 
     device: str
@@ -79,8 +62,6 @@ class Profile:
     nodes: tuple[Node, ...]
     trace: bytes = field(repr=False, default=b"")
     sizes: dict[str, ExampleShape] = field(default_factory=dict)
-    on_cpu: tuple[NodeOnCpu, ...] = ()
-    has_kernels: bool = False
 
     @property
     def caution(self) -> str:
@@ -88,11 +69,6 @@ class Profile:
         submitting = sorted({node.provider for node in self.nodes} & _SUBMITTING)
         if not submitting:
             return ""
-        if self.has_kernels:
-            return (
-                f"The times of {', '.join(submitting)} are those of their kernels on the device. For a node without "
-                "kernels in the trace, it is the time to submit its work."
-            )
         return (
             f"The times of {', '.join(submitting)} are those to submit the work: the device's computing time is not "
             f"recorded; the wait for it is in MemcpyToHost, or in {OUTSIDE!r}."
@@ -115,7 +91,6 @@ class Profile:
             "outside_us": self.outside,
             "providers_us": dict(providers),
             "nodes": [node._asdict() for node in self.nodes],
-            "on_cpu": [node._asdict() for node in self.on_cpu],
         }
 
 
@@ -143,12 +118,7 @@ def profile(
         path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="winml-py-")), "trace.json")
         session.end_profiling(path)
         recorded = read_profile(path.read_bytes(), session.device.name, session.engine)
-        is_on_gpu = session.device.hardware != "cpu"
-    on_cpu = [node for node in recorded.nodes if is_on_gpu and node.provider == _CPU]
-    log = child_process.call_in_child(_log_session_creation, model, device, options) if on_cpu else ""
-    reasons = read_reasons(log)
-    with_reasons = tuple(NodeOnCpu(node.name, node.operator, reasons.get(node.name, "")) for node in on_cpu)
-    return replace(recorded, sizes=sizes, on_cpu=with_reasons)
+    return replace(recorded, sizes=sizes)
 
 
 def read_profile(trace: bytes, device: str = "", engine: str = "") -> Profile:
@@ -164,29 +134,10 @@ def read_profile(trace: bytes, device: str = "", engine: str = "") -> Profile:
     for event, own_time in _compute_own_times(kernels):
         operator, provider = (event["args"].get(key, "") for key in ("op_name", "provider"))
         times[event["name"].removesuffix(_KERNEL), operator, provider] += own_time
-    device_times = _sum_kernels(events, start, times)
-    times |= device_times
     nodes = [Node(*key, time / len(runs)) for key, time in times.items()]
     nodes.sort(key=lambda node: -node.time)
     total = sum(run["dur"] for run in runs) / len(runs)
-    return Profile(device, engine, len(runs), total, tuple(nodes), trace, has_kernels=bool(device_times))
-
-
-def _sum_kernels(
-    events: Iterable[Facts], start: float, nodes: Iterable[tuple[str, str, str]]
-) -> dict[tuple[str, str, str], float]:
-    """The device's computing time for each node: CUDA's kernels name the event of their node.
-
-    The runtime loses some of these names. Such a kernel has a line of its own.
-    """
-    by_name = {name: (name, operator, provider) for name, operator, provider in nodes}
-    submitting = next((provider for *_, provider in by_name.values() if provider in _SUBMITTING), "")
-    times: dict[tuple[str, str, str], float] = defaultdict(float)
-    for event in events:
-        if event["cat"] == "Kernel" and event["ts"] >= start:
-            parent = str(event["args"].get("parent_name", "")).removesuffix(_KERNEL)
-            times[by_name.get(parent, (event["name"], event["args"].get("op_name", ""), submitting))] += event["dur"]
-    return times
+    return Profile(device, engine, len(runs), total, tuple(nodes), trace)
 
 
 def _compute_own_times(events: Iterable[Facts]) -> Iterable[tuple[Facts, float]]:
@@ -205,27 +156,3 @@ def _compute_own_times(events: Iterable[Facts]) -> Iterable[tuple[Facts, float]]
             own_times[around[-1]] -= event["dur"]
         around.append(place)
     return zip(ordered, own_times, strict=True)
-
-
-# Why a GPU leaves nodes to the CPU: from ONNX Runtime's verbose log of making a session.
-
-
-def _log_session_creation(
-    model: LearningModel, device: LearningModelDevice | None, options: LearningModelSessionOptions
-) -> str:
-    """Called in another process, whose standard error no other thread uses."""
-    options.log_severity, options.isolation = "verbose", None
-    return read_stderr(lambda: LearningModelSession(model, device, options).close())
-
-
-_REASON = re.compile(
-    r"\] (?P<words>[^\]]+?) for (?:Op type: \S+ node name|node): (?P<node>.*?)(?: because (?P<why>.+))?$", re.MULTILINE
-)
-
-
-def read_reasons(log: str) -> dict[str, str]:
-    """Why nodes are on the CPU, by their names."""
-    reasons: dict[str, str] = {}
-    for match in _REASON.finditer(log):
-        reasons.setdefault(match["node"], match["why"] or match["words"])
-    return reasons
