@@ -18,7 +18,6 @@ from ..core.onnx_file.nodes import walk_messages
 from ..errors import InvalidArgumentError, NotSupportedError
 from .model_file import read_model
 from .node import require_name
-from .opset import convert_opset
 
 
 def join_models(first: LearningModel, second: LearningModel, options: LearningModelJoinOptions) -> ModelProto:
@@ -27,12 +26,11 @@ def join_models(first: LearningModel, second: LearningModel, options: LearningMo
     Its name, version and description are the first's.
     """
     _require_links(first, second, options.links)
-    protos = read_model(first), read_model(second)
-    metadata = _join_metadata(protos, first, second, options)
-    joined, added = _align_opsets(*protos)
-    if joined.functions and added.functions:  # they may have the same names
+    joined, added = read_model(first), read_model(second)
+    metadata = _join_metadata(joined, added, first, second, options)
+    _join_opsets(joined, added)
+    if added.functions:  # they may have the names of the first model's
         added = inliner.inline_local_functions(added)
-    joined.functions.extend(added.functions)
 
     prefix = options.joined_node_prefix or _find_free_prefix(list_names(added) - set(options.links), list_names(joined))
     if prefix:
@@ -104,38 +102,19 @@ def _can_link(output: FeatureDescriptor, linked_input: FeatureDescriptor) -> boo
     return all(-1 in sizes or sizes[0] == sizes[1] for sizes in zip(output.shape, linked_input.shape, strict=True))
 
 
-def _read_opsets(model: ModelProto) -> dict[str, int]:
-    return {"" if item.domain == "ai.onnx" else item.domain: item.version for item in model.opset_import}
-
-
-def _align_opsets(first: ModelProto, second: ModelProto) -> tuple[ModelProto, ModelProto]:
-    """Both models with the newer operator sets and format of the two."""
-    newest = _read_opsets(first)
-    for domain, version in _read_opsets(second).items():
-        newest[domain] = max(version, newest.get(domain, 0))
-    models = _convert_opsets("first", first, newest), _convert_opsets("second", second, newest)
-    for model in models:
-        del model.opset_import[:]
-        model.opset_import.extend(helper.make_opsetid(*item) for item in newest.items())
-        model.ir_version = max(4, first.ir_version, second.ir_version)  # up to 3, weights had to be listed as inputs
-    return models
-
-
-def _convert_opsets(which: str, model: ModelProto, newest: Mapping[str, int]) -> ModelProto:
-    """A model in newer operator sets; NotSupportedError where `onnx` cannot convert it."""
-    older = {domain for domain, version in _read_opsets(model).items() if version < newest[domain]}
-    if not older:
-        return model
-    try:
-        if older != {""}:
-            raise ValueError(f"onnx converts only its own operators, not those of {', '.join(older - {''})}")
-        return convert_opset(model, newest[""])
-    except ValueError as error:
-        sets = ", ".join(f"{domain or 'ai.onnx'} {newest[domain]}" for domain in sorted(older))
-        raise NotSupportedError(
-            f"The {which} model cannot be converted to the newer operator set of the two ({sets}): {error}.",
-            hint="Export both models with one operator set.",
-        ) from error
+def _join_opsets(joined: ModelProto, added: ModelProto) -> None:
+    """Gives the first model the operator sets and the format of both; NotSupportedError for two versions of a set."""
+    opsets: dict[str, int] = {}
+    for item in (*joined.opset_import, *added.opset_import):
+        domain = "" if item.domain == "ai.onnx" else item.domain
+        if opsets.setdefault(domain, item.version) != item.version:
+            raise NotSupportedError(
+                f"The models have the operator sets {opsets[domain]} and {item.version} of {domain or 'ai.onnx'}.",
+                hint="Export both models with one operator set, or convert one with onnx.version_converter.",
+            )
+    del joined.opset_import[:]
+    joined.opset_import.extend(helper.make_opsetid(*item) for item in opsets.items())
+    joined.ir_version = max(4, joined.ir_version, added.ir_version)  # up to 3, weights had to be listed as inputs
 
 
 def _rename_free_sizes(added: ModelProto, joined: ModelProto) -> None:
@@ -164,30 +143,29 @@ _CONTRACT_KEYS = frozenset((*METADATA_KEYS, *CONTRACT_KEYS))
 
 
 def _join_metadata(
-    protos: tuple[ModelProto, ModelProto],
+    joined: ModelProto,
+    added: ModelProto,
     first: LearningModel,
     second: LearningModel,
     options: LearningModelJoinOptions,
 ) -> dict[str, str]:
-    """The metadata of both models; where they differ, those of the first."""
-    remaining_first = list(first.input_features)
-    if options.promote_unlinked_outputs_to_fused_outputs:
-        linked = set(options.links.values())
-        remaining_first += [feature for feature in first.output_features if feature.name not in linked]
-    remaining_second = [feature for feature in second.input_features if feature.name not in options.links]
-    remaining_second += second.output_features
-    metadata = _select_metadata(protos[0], remaining_first)
-    added = _select_metadata(protos[1], remaining_second)
-
-    contract = {key: metadata[key] for key in _CONTRACT_KEYS & metadata.keys()}
-    added_contract = {key: added[key] for key in _CONTRACT_KEYS & added.keys()}
-    is_one = contract == added_contract and read_exporters_contract(metadata) == read_exporters_contract(added)
-    if contract and added_contract and not is_one:
+    """The metadata of both models; where they differ, those of the first. Only one may state an image contract."""
+    promotes = options.promote_unlinked_outputs_to_fused_outputs
+    linked = options.links.values() if promotes else {feature.name for feature in first.output_features}
+    remaining = [feature for feature in second.input_features if feature.name not in options.links]
+    metadata = _select_metadata(added, [*remaining, *second.output_features])
+    remaining = [feature for feature in first.output_features if feature.name not in linked]
+    first_metadata = _select_metadata(joined, [*first.input_features, *remaining])
+    contracts = [
+        ({key: words[key] for key in _CONTRACT_KEYS & words.keys()}, read_exporters_contract(words))
+        for words in (first_metadata, metadata)
+    ]
+    if all(stated for stated, _ in contracts) and contracts[0] != contracts[1]:
         raise NotSupportedError(
             "The models state different image contracts, but a model states only one.",
             hint="Remove the denotation IMAGE from the inputs and outputs of one of them.",
         )
-    return added | metadata
+    return metadata | first_metadata
 
 
 def _select_metadata(model: ModelProto, remaining: Iterable[FeatureDescriptor]) -> dict[str, str]:
