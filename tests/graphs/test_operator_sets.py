@@ -255,9 +255,7 @@ def test_a_difference_inside_the_model_is_found_where_its_answer_hides_it(tmp_pa
         helper.make_node("Hardmax", ["x"], ["h"], axis=1),
         helper.make_node("Shape", ["h"], ["y"]),  # the same, whatever is in h
     ]
-    with pytest.raises(
-        NotSupportedError, match=r"operator set 11, .* gives different answers: 'h', of Hardmax, is off by"
-    ):
+    with pytest.raises(NotSupportedError, match=r"operator set 11, .* gives different answers: 'h', of Hardmax: the "):
         convert(nodes, {"y": TensorProto.INT64}, 11, tmp_path)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import onnx
@@ -12,7 +11,7 @@ from onnx import FunctionProto, GraphProto, ModelProto, TypeProto, helper, shape
 
 from .._examples import MAX_NUMBERS
 from .._values import evaluate_to_arrays
-from ..core.base.agreement import compute_relative_error
+from ..core.base.agreement import HALF_TOLERANCE, compare_values, is_same
 from ..core.base.arrays import Array, DType
 from ..core.features.descriptors import FeatureDescriptor, TensorFeatureDescriptor
 from ..core.features.tensor_classes import TENSOR_CLASSES
@@ -28,8 +27,8 @@ FREE_SIZES = ((1, 64), (3, 37), (1, 224), (1, 256), (1, 512), (1, 640))
 RANGES = ((0, 1), (-4, 4), (0, 255), (-300, 300))
 """Numbers of float inputs. There are also whole ones, of which some are equal, or 0."""
 
-TOLERANCE = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-4}
-"""The largest relative errors between a model and its conversion: their kernels may differ, and so may roundings."""
+TOLERANCE = 1e-4
+"""The largest relative error between a model and its conversion: their kernels may differ, and so may roundings."""
 
 
 def convert_opset(model: ModelProto, version: int) -> ModelProto:
@@ -104,12 +103,15 @@ def _require_same_answers(model: ModelProto, converted: ModelProto) -> None:
                 sizes.add(size)
                 actual = evaluate_to_arrays(after, values)
                 for name in [name for name in (*inner, *outputs) if name in expected and name in actual]:
-                    if (difference := _describe_difference(expected[name], actual[name])) is not None:
+                    is_half = getattr(expected[name], "dtype", None) == np.float16
+                    agreement = compare_values(expected[name], actual[name], HALF_TOLERANCE if is_half else TOLERANCE)
+                    if agreement.is_good:
+                        compared.add(name)
+                    elif not is_same(expected[name], actual[name]):
                         operator = inner.get(name, "the model")
                         raise ValueError(
-                            f"the converted model gives different answers: {name!r}, of {operator}, {difference}"
+                            f"the converted model gives different answers: {name!r}, of {operator}: {agreement}"
                         )
-                    compared.update({name} if _is_evidence(expected[name]) else ())
     except WinMLError as error:
         raise ValueError(f"the converted model cannot be compared with it: {error.message.rstrip('.')}") from error
     if missing := [name for name in outputs if name not in compared]:
@@ -173,25 +175,3 @@ def _draw(feature: FeatureDescriptor, shape: tuple[int, ...], kind: int, rng: np
     low, high = ((0, 1), (0, 2), (0, 100), (-100, 100), (-4, 5))[kind]  # small ones are indices in most models
     whole = rng.integers(0 if dtype.kind == "u" else low, high, shape)
     return whole.astype(str).astype(object) if dtype.kind == "O" else whole.astype(dtype)
-
-
-def _is_evidence(value: Any) -> bool:
-    """Whether a value has something to compare."""
-    if not isinstance(value, np.ndarray):
-        return bool(value)
-    return bool(np.isfinite(value).any() if value.dtype.kind == "f" else value.size)
-
-
-def _describe_difference(expected: Any, actual: Any) -> str | None:
-    """How two values differ; None if they do not."""
-    if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
-        return None if repr(expected) == repr(actual) else "has other values"
-    if expected.shape != actual.shape or expected.dtype != actual.dtype:
-        return f"is {actual.dtype} of {actual.shape}, and was {expected.dtype} of {expected.shape}"
-    is_float = expected.dtype.kind == "f"
-    if np.array_equal(expected, actual, equal_nan=is_float):
-        return None
-    if not is_float:
-        return "has other values"
-    error = compute_relative_error(expected, actual)
-    return None if error <= TOLERANCE.get(str(expected.dtype), 0) else f"is off by {error:.2%}"

@@ -25,13 +25,15 @@ from ..vision.detections import Detections, detections, read_facts
 from ..vision.layouts import find_layouts, recognise_layout
 from ..vision.masks import find_segmentation, require_one_map
 from ..vision.outputs import find_placement
-from .gap import measure_gap
 
 OVERLAP = 0.5
 """Two boxes, or masks, are the same if their intersection is at least this share of their union."""
 
 POINT_REACH = 0.1
 """A point is the same if it moved by at most this share of its box's longer side, as in the measure PCK."""
+
+BLOCK = 1 << 15
+"""Elements that are compared at once, as float64."""
 
 _NOTHING = np.zeros((0,) * 9)  # a shape that no output has
 
@@ -485,3 +487,36 @@ def measure_difference(name: str, first: Array, second: Array, agreement: Agreem
     not_finite = int((~np.isfinite(first)).sum()), int((~np.isfinite(second)).sum())
     relative = math.inf if any(not_finite) else agreement.error if first.size else 0.0
     return OutputDifference(name, measure_gap(first, second).difference, relative, not_finite)
+
+
+class Gap(NamedTuple):
+    """How two values of a tensor differ.
+
+    Attributes:
+        difference: the largest difference; infinite between shapes, and between numbers of which one is not finite.
+        magnitude: the largest finite magnitude in the first value.
+    """
+
+    difference: float = 0.0
+    magnitude: float = 0.0
+
+
+def measure_gap(expected: Any, actual: Any) -> Gap:
+    """Compares two values, block by block: wider copies of large tensors would exceed the memory."""
+    if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
+        return max(map(measure_gap, expected, actual), key=lambda gap: gap.difference, default=Gap())
+    if not all(isinstance(value, np.ndarray) and value.dtype.kind in "fiub" for value in (expected, actual)):
+        return Gap(0.0 if np.array_equal(expected, actual) else math.inf)
+    if expected.shape != actual.shape:
+        return Gap(math.inf)
+    expected_flat, actual_flat = expected.reshape(-1), actual.reshape(-1)
+    largest = magnitude = 0.0
+    for start in range(0, expected.size, BLOCK):
+        left = expected_flat[start : start + BLOCK].astype(np.float64)
+        right = actual_flat[start : start + BLOCK].astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            differences = np.nan_to_num(np.abs(left - right), nan=math.inf, posinf=math.inf)
+        differences[(left == right) | (np.isnan(left) & np.isnan(right))] = 0
+        magnitude = max(magnitude, float(np.abs(left[np.isfinite(left)]).max(initial=0)))
+        largest = max(largest, float(differences.max()))
+    return Gap(largest, magnitude)

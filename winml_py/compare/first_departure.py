@@ -37,8 +37,7 @@ from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..enums import Precision, Weights
 from ..errors import InvalidArgumentError
-from .comparison import fit_values
-from .gap import Gap, measure_gap
+from .comparison import Gap, fit_values, measure_gap
 
 MIN_SHARE_IN_MODEL = 0.3
 """A node is named only if the whole model, whose engine may fuse it, shows this share of its difference."""

@@ -8,11 +8,9 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
 from .._examples import make_examples
 from .._values import evaluate_to_arrays
-from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs, is_empty
+from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs, is_empty, is_same
 from ..core.base.arguments import require_type
 from ..core.base.machine import count_usable_cores, read_free_memory
 from ..core.base.messages import Facts, Progress
@@ -303,19 +301,11 @@ def describe_difference(expected: Facts, actual: Facts, tolerance: float) -> str
     """How results differ from the expected ones; "" if they agree. Outputs that are both empty, or equal, agree: there
     may be nothing but NaN in them.
     """
-    told = {name: value for name, value in expected.items() if not _is_same(value, actual.get(name))}
+    told = {name: value for name, value in expected.items() if not is_same(value, actual.get(name))}
     if not told:
         return ""
     agreement = compare_outputs(told, actual, tolerance)
     return "" if agreement.is_good else str(agreement)
-
-
-def _is_same(expected: object, actual: object) -> bool:
-    if is_empty(expected) and is_empty(actual):
-        return True
-    if not (isinstance(expected, np.ndarray) and isinstance(actual, np.ndarray) and expected.dtype.kind == "f"):
-        return False
-    return np.array_equal(expected, actual, equal_nan=True)
 
 
 def compute_gain(before: Sequence[float], after: Sequence[float]) -> Gain:
