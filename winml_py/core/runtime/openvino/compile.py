@@ -97,7 +97,7 @@ def _read(request: CompileRequest, native: openvino.Core) -> openvino.Model:
     return model
 
 
-_MOVES = {"Convert", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
+_MOVES = {"Convert", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
 """OpenVINO's names of operators that it leaves out where they change nothing."""
 
 
