@@ -72,7 +72,7 @@ def test_a_command_that_writes_a_model_never_writes_over_one_it_reads(words: str
     before = model.read_bytes()
     name, *more = words.split()
     message = require_failure(2, name, model, *more, "--output", link)
-    assert f"{link}: This is an input, and the output would overwrite it. Name another, or add --force" in message
+    assert f"{link}: This is an input, and the output would overwrite it. Name another file, or add --force" in message
     assert model.read_bytes() == before
     done = call(name, model, *more, "--output", link, "--force")
     assert done.exit_code == 0, done.output
