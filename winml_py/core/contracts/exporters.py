@@ -13,10 +13,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ...enums import BitmapPixelFormat, ImageKernel, ImageRounding, LearningModelPixelRange
-from ..base.arguments import is_text
 from ..base.messages import logger
 from ..imaging.contract import ImageContract
 from ..imaging.scaling import CropRatio, Ends, Stretch
+from .labels import order_labels
 
 # Ultralytics: `task`, `imgsz`, `channels`, `names`, `stride`, `kpt_shape`. The values are Python literals.
 
@@ -107,11 +107,11 @@ def _read_ultralytics_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
     names = metadata.get("names", "")
     if metadata.get("author") != "Ultralytics" or not names:
         return ()
-    labels = _parse_literal(names, _MAX_LENGTH)
-    if isinstance(labels, dict) and [*labels] == list(range(len(labels))) and all(map(is_text, labels.values())):
-        return tuple(labels.values())
-    logger.info("the names of Ultralytics' exporter are not {0: 'name', 1: ...}, and are not used")
-    return ()
+    parsed = _parse_literal(names, _MAX_LENGTH)
+    labels = order_labels(parsed) if isinstance(parsed, dict) else None
+    if labels is None:
+        logger.info("the names of Ultralytics' exporter are not {0: 'name', 1: ...}, and are not used")
+    return labels or ()
 
 
 # PaddleOCR: `character`, one per line. Its text readers state no contract.

@@ -21,10 +21,9 @@ def read_written_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
         labels = json.loads(metadata.get(LABELS_KEY, "[]"))
     except (ValueError, RecursionError):
         labels = None
-    if not isinstance(labels, list) or not all(map(is_text, labels)):
+    if (names := order_labels(labels)) is None:
         logger.info("the metadata %s are not a JSON list of texts, and are not used", LABELS_KEY)
-        return ()
-    return tuple(labels)
+    return names or ()
 
 
 def require_labels(labels: object) -> tuple[str, ...]:
@@ -66,7 +65,7 @@ def labels_of(source: Source) -> tuple[str, ...]:
     names = values.get("id2label") or values.get("label_names")
     if names is None and isinstance(inner, Mapping):
         names = inner.get("label_names")
-    labels = _order_labels(names or ())
+    labels = order_labels(names or ())
     if labels is None:
         raise InvalidArgumentError(
             f"{name}: the names of the classes are not numbered from 0, or are not text that UTF-8 can encode.",
@@ -89,7 +88,7 @@ def _read_lines(path: str) -> tuple[str, ...]:
     return tuple(line.strip() for line in text.rstrip("\r\n").split("\n"))
 
 
-def _order_labels(names: object) -> tuple[str, ...] | None:
+def order_labels(names: object) -> tuple[str, ...] | None:
     """Names as a tuple; None unless they are a list of texts or a mapping of 0, 1, 2... to texts."""
     if isinstance(names, Mapping):
         numbered = {str(key): label for key, label in names.items()}

@@ -33,7 +33,6 @@ Shape = tuple[int, ...]
 
 _CHANNELS = (1, 3, 4)
 _MAX_DEPTH = 32  # of lists in lists: numpy has no more dimensions than 64, and a list may hold itself
-_TABLES = ("pandas", "polars", "pyarrow", "xarray")
 
 
 def takes_picture(descriptor: FeatureDescriptor) -> TypeGuard[ShapedDescriptor]:
@@ -66,8 +65,11 @@ def make_value_hint(value: Any, descriptor: FeatureDescriptor) -> str:
         return "To bind a picture file: ImageFeatureValue.load(path)."
     if isinstance(descriptor, ShapedDescriptor) and (hint := _make_array_hint(value, descriptor)):
         return hint
+    misfit = ""
+    if isinstance(descriptor, ShapedDescriptor) and isinstance(value, (list, tuple)):
+        misfit = _describe_misfit(value, descriptor)
     if isinstance(descriptor, ImageFeatureDescriptor):
-        if isinstance(value, (list, tuple)) and (misfit := _describe_misfit(value, descriptor)):
+        if misfit:
             return f"Bind pictures, or an array of numbers; {misfit}."
         return "Bind an ImageFeatureValue, a VideoFrame, a Pillow image or an array."
     if isinstance(descriptor, TensorFeatureDescriptor):
@@ -85,7 +87,6 @@ def make_value_hint(value: Any, descriptor: FeatureDescriptor) -> str:
         if isinstance(value, (list, tuple)) and not value:
             return "It states no shape: bind an array."
         hint = f"Bind a numpy array, a tensor such as {name}.from_numpy(array), or a list of {elements}"
-        misfit = _describe_misfit(value, descriptor) if isinstance(value, (list, tuple)) else ""
         return f"{hint}; {misfit}." if misfit else f"{hint}."
     if isinstance(descriptor, SequenceFeatureDescriptor):
         return "Bind a list of elements of these types."
@@ -113,8 +114,7 @@ def make_kind_hint(value: Tensor, descriptor: ShapedDescriptor) -> str:
         )
     code = "" if value.is_placeholder else arrange(shape, descriptor)
     cast = _cast("array", dtype) + (code or "")
-    if takes_picture(descriptor) and len(shape) == 3 and _is_channels_last(shape):
-        cast += _describe_pixels(shape)
+    cast += _describe_pixels(shape, descriptor)
     if value.tensor_kind == TensorKind.INT16 and dtype.kind == "f":
         return f"Bind {dtype.name}. For 16-bit sound: {cast} / 32768; otherwise: {cast}."
     if dtype.kind in "iu" and type(value).dtype.kind in "fiu" and not np.can_cast(type(value).dtype, dtype):
@@ -141,9 +141,7 @@ def describe_size_mismatch(sizes: Shape, descriptor: ShapedDescriptor) -> str:
     wrong = _describe_wrong_sizes(sizes, expected)
     if not wrong or not sizes or not expected:
         return wrong
-    # A picture as a file's decoder gives it; bytes need no rearranging.
-    is_picture = takes_picture(descriptor) and len(sizes) == 3 and _is_channels_last(sizes)
-    pixels = _describe_pixels(sizes) if is_picture else ""
+    pixels = _describe_pixels(sizes, descriptor)
     code = arrange(sizes, descriptor)
     if code:
         return f"{wrong} Bind array{code}{pixels}."
@@ -225,8 +223,10 @@ def _is_channels_last(sizes: Shape) -> bool:
     return len(sizes) in (3, 4) and sizes[-1] in _CHANNELS and sizes[-3] not in _CHANNELS
 
 
-def _describe_pixels(sizes: Shape) -> str:
-    """When an array of floats in the order of a file's decoder can be bound as it is, and what to bind otherwise."""
+def _describe_pixels(sizes: Shape, descriptor: ShapedDescriptor) -> str:
+    """For an array in the order of a file's decoder: when it can be bound as it is, and what to bind otherwise."""
+    if not (takes_picture(descriptor) and len(sizes) == 3 and _is_channels_last(sizes)):
+        return ""
     return (
         f" if its numbers are already those that the model takes. For a picture, bind {describe_picture(sizes)}; "
         "numbers from 0 to 1 first become bytes: array = (array * 255).round().astype(np.uint8)"
@@ -293,7 +293,7 @@ def _make_array_hint(value: Any, descriptor: ShapedDescriptor) -> str:
             array, code = np.stack([row.__array__() for row in value]), "np.stack(values)"
         except Exception:  # not arrays, of different shapes, or in a GPU's memory: each library raises its own classes
             return ""
-    elif type(value).__module__.partition(".")[0] in _TABLES and hasattr(value, "to_numpy"):
+    elif hasattr(value, "to_numpy"):  # a table
         array, code = np.asarray(value), "value.to_numpy()"
         if array.ndim == 2 and descriptor.name in value and descriptor.shape[1:] == (1,):
             array, code = np.asarray(value[[descriptor.name]]), f"value[[{descriptor.name!r}]].to_numpy()"
@@ -304,9 +304,10 @@ def _make_array_hint(value: Any, descriptor: ShapedDescriptor) -> str:
     if array.dtype.kind == "S" and dtype.kind == "O":
         return f"Bind texts: np.char.decode({code}){arrange(array.shape, descriptor) or ''}."
     if array.dtype.kind == "O":
-        misfit = next((element for element in array.flat if not is_element(element, descriptor.tensor_kind)), None)
-        if not all(is_element(element, descriptor.tensor_kind) for element in array.flat):
-            return f"It holds {misfit!r:.60} ({type_name(misfit)}), which does not fit: replace such elements first."
+        misfits = [element for element in array.flat if not is_element(element, descriptor.tensor_kind)]
+        if misfits:
+            found = f"{misfits[0]!r:.60} ({type_name(misfits[0])})"
+            return f"It holds {found}, which does not fit: replace such elements first."
     elif array.dtype.kind not in "fiubUS" and array.dtype.type.__module__ != "ml_dtypes":
         return ""
     return f"Bind an array of {'str' if dtype.kind == 'O' else dtype.name}: {_cast(code, dtype)}" + (

@@ -40,7 +40,7 @@ def compile_model(
     compiler = private_state(device)
     if options.isolation is not None:
         compiler = isolate(compiler, options.isolation, device, content.operators.functions)
-    features, options = override_features(content.inputs, options)
+    features, options = override_features(content.inputs, options, content.is_silent)
     tensors = [info.type for info in content.header.inputs if isinstance(info.type, TensorType)]
     if not any(size.denotation == "DATA_BATCH" for tensor in tensors for size in tensor.dimensions or ()):
         options = options._replace(batch_size=None)  # then sessions with default options and without share an engine
@@ -145,15 +145,24 @@ def _find_sizes(
 
 
 def override_features(
-    features: Sequence[FeatureDescriptor], options: EngineOptions
+    features: Sequence[FeatureDescriptor], options: EngineOptions, is_silent: bool
 ) -> tuple[list[FeatureDescriptor], EngineOptions]:
     """The features, with the named dimensions and the shapes that the options fix.
 
     Also returns the options, with an override by name for each named dimension that they fix by position.
 
     Raises:
-        InvalidArgumentError: a shape for an input that the model does not have, or one that contradicts it.
+        InvalidArgumentError: a shape for an input that the model does not have, or one that contradicts it; or a
+            dimension that no input has, unless `is_silent`.
     """
+    shaped = [feature for feature in features if isinstance(feature, ShapedDescriptor)]
+    dimension_names = dict.fromkeys(name for feature in shaped for name in feature.dimension_names if name)
+    for name, _ in options.dimensions:
+        if name not in dimension_names and not is_silent:
+            raise InvalidArgumentError(
+                f"The options override the dimension {name!r}, but no input of the model has it.",
+                hint=did_you_mean(name, dimension_names),
+            )
     names, shapes, dimensions = [feature.name for feature in features], dict(options.shapes), dict(options.dimensions)
     for name in shapes:
         if name not in names:
@@ -161,8 +170,8 @@ def override_features(
                 f"The options override the shape of {name!r}, but the model has no such input.",
                 hint=f"Its inputs: {', '.join(names) or 'none'}.",
             )
-    for feature in features:
-        if isinstance(feature, ShapedDescriptor) and feature.name in shapes:
+    for feature in shaped:
+        if feature.name in shapes:
             for name, size, fixed_size in zip(
                 feature.dimension_names, feature.shape, shapes[feature.name], strict=False
             ):
@@ -200,26 +209,6 @@ def _combine_shapes(feature: ShapedDescriptor, shape: tuple[int, ...], override:
         )
     # A free size is -1, so the larger of a pair is the stated one. Contradictory pairs are refused above.
     return tuple(max(pair) for pair in zip(shape, override, strict=True))
-
-
-# The names of a model's dimensions that options override.
-
-
-def require_known_dimensions(options: LearningModelSessionOptions, header: Header) -> None:
-    """Refuses options that override a dimension which no input has.
-
-    Raises:
-        InvalidArgumentError: if no input has a dimension that the options override.
-    """
-    tensor_types = [info.type for info in header.inputs if isinstance(info.type, TensorType)]
-    dimensions = [dimension for tensor_type in tensor_types for dimension in tensor_type.dimensions or ()]
-    dimension_names = dict.fromkeys(dimension.name for dimension in dimensions if dimension.name)
-    for name in options.named_dimension_overrides:
-        if name not in dimension_names:
-            raise InvalidArgumentError(
-                f"The options override the dimension {name!r}, but no input of the model has it.",
-                hint=did_you_mean(name, dimension_names),
-            )
 
 
 # What tuned options were measured on.

@@ -121,7 +121,10 @@ class DeviceTensorizer:
         """Tensorizes pixels, pictures x height x width x channels, which are on the host or the device."""
         contract = plan.contract
         is_half = plan.descriptor.tensor_kind is TensorKind.FLOAT16 and not self._models.has_float32
-        key = GraphKey.for_placement(contract, source, placement, is_half)
+        (height, width), part = placement.scaled, placement.part
+        is_antialiased = KERNELS[contract.kernel].is_antialiased
+        is_height_first = is_antialiased and scales_height_first(part.width, part.height, width, height)
+        key = GraphKey(contract, source, not placement.is_identity, placement.has_padding, is_half, is_height_first)
         bound = self._bound.setdefault(key, Bound(lock=self._models.lock))
         bound.set_input("pixels", pixels)
         if key.is_scaled:
@@ -170,17 +173,6 @@ class GraphKey(NamedTuple):
     is_half: bool
     is_height_first: bool
 
-    @classmethod
-    def for_placement(
-        cls, contract: ImageContract, source: BitmapPixelFormat, placement: Placement, is_half: bool
-    ) -> GraphKey:
-        """The key for pictures that go to this placement."""
-        height, width = placement.scaled
-        part = placement.part
-        is_antialiased = KERNELS[contract.kernel].is_antialiased
-        is_height_first = is_antialiased and scales_height_first(part.width, part.height, width, height)
-        return cls(contract, source, not placement.is_identity, placement.has_padding, is_half, is_height_first)
-
 
 def make_picture_model(key: GraphKey) -> bytes:
     """A model from pixels to the tensor.
@@ -206,28 +198,10 @@ def compute_scaling_inputs(placement: Placement, contract: ImageContract) -> dic
     These are `across`, width x tensor width, and `down`, tensor height x height, float32.
     """
     part, scaled, cut, target, picture, tensor = placement
-    row = _Axis(picture[1], part.x, part.width, scaled[1], cut.x, cut.width, tensor[1], target.x)
-    column = _Axis(picture[0], part.y, part.height, scaled[0], cut.y, cut.height, tensor[0], target.y)
-    across = _compute_matrix(row, contract.kernel)
-    down = np.ascontiguousarray(_compute_matrix(column, contract.kernel).T)
-    return {"across": across, "down": down}
-
-
-class _Axis(NamedTuple):
-    """How a row or a column of a picture becomes one of the tensor.
-
-    A part of `picture` pixels is scaled to `scaled` numbers, and a cut of these goes to a place among the `tensor`
-    numbers of the tensor's row.
-    """
-
-    picture: int
-    part_start: int
-    part_size: int
-    scaled: int
-    cut_start: int
-    cut_size: int
-    tensor: int
-    target_start: int
+    kernel = contract.kernel
+    across = _compute_matrix(kernel, picture[1], part.x, part.width, scaled[1], cut.x, cut.width, tensor[1], target.x)
+    down = _compute_matrix(kernel, picture[0], part.y, part.height, scaled[0], cut.y, cut.height, tensor[0], target.y)
+    return {"across": across, "down": np.ascontiguousarray(down.T)}
 
 
 def make_padding(placement: Placement) -> Array:
@@ -238,14 +212,27 @@ def make_padding(placement: Placement) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _compute_matrix(axis: _Axis, kernel: ImageKernel) -> Array:
-    """Picture x tensor: the weight of each pixel of a row in each number of the tensor's row."""
-    weights = resize(np.eye(axis.part_size, dtype=np.float32), axis.scaled, axis.part_size, kernel)
-    part = slice(axis.part_start, axis.part_start + axis.part_size)
-    cut = slice(axis.cut_start, axis.cut_start + axis.cut_size)
-    target = slice(axis.target_start, axis.target_start + axis.cut_size)
-    matrix = np.zeros((axis.picture, axis.tensor), np.float32)
-    matrix[part, target] = weights[:, cut]
+def _compute_matrix(
+    kernel: ImageKernel,
+    picture: int,
+    part_start: int,
+    part_size: int,
+    scaled: int,
+    cut_start: int,
+    cut_size: int,
+    tensor: int,
+    target_start: int,
+) -> Array:
+    """Picture x tensor: the weight of each pixel of a row, or a column, in each number of the tensor's.
+
+    A part of `picture` pixels is scaled to `scaled` numbers, and a cut of these goes to a place among the `tensor`
+    numbers.
+    """
+    weights = resize(np.eye(part_size, dtype=np.float32), scaled, part_size, kernel)
+    matrix = np.zeros((picture, tensor), np.float32)
+    matrix[part_start : part_start + part_size, target_start : target_start + cut_size] = weights[
+        :, cut_start : cut_start + cut_size
+    ]
     matrix.flags.writeable = False  # the cache gives the same array to every caller
     return matrix
 

@@ -32,7 +32,7 @@ from ..features.pictures import ImageFeatureValue
 from ..features.prepare import as_picture, is_pil_image
 from ..features.tensor import Tensor, wrap_array
 from ..imaging.bitmap import VideoFrame
-from .result import LearningModelEvaluationResult, ModelFacts
+from .result import LearningModelEvaluationResult
 from .sources import Item, read_value
 from .state import BindingState, SessionState
 
@@ -151,7 +151,7 @@ class Jobs:
                 hint="Omit batch. The model mixes the items of a batch, or its results are random.",
             )
         _compared.add(self._session_state)
-        facts = ModelFacts(result.labels, result.metadata)
+        facts = self._session_state.facts
         item_results = []
         for index, (start, end) in enumerate(_find_spans(counts)):
             outputs = {name: values[index] for name, values in parts.items()}

@@ -23,7 +23,7 @@ from ..base.cancellation import Stop, hold
 from ..base.collections import MapView, PropertySet
 from ..base.machine import count_usable_cores
 from ..base.messages import type_name
-from ..base.winrt_object import Closeable, Object, private_state
+from ..base.winrt_object import Closeable, Object
 from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.containers import as_tensor
 from ..features.tensor import Tensor, wrap_device_array
@@ -32,7 +32,7 @@ from ..imaging.picture_placement import PicturePlacement
 from ..model.model import LearningModel
 from ..runtime.device import LearningModelDevice
 from ..runtime.engine import AssignedNode, Explanation
-from .compile import compile_model, require_known_dimensions, require_tuned_for
+from .compile import compile_model, require_tuned_for
 from .options import LearningModelSessionOptions, make_engine_options
 from .result import LearningModelEvaluationResult
 from .state import BindingState
@@ -97,9 +97,6 @@ class LearningModelSession(Closeable, Object):
         self._model = model
         self._device = LearningModelDevice() if device is None else device
         self._options = copy(options)  # for sessions on other devices; the caller may change the original
-        content = private_state(model)
-        if options is not None and not content.is_silent:
-            require_known_dimensions(options, content.header)
         if options is not None and options.tuned_for:
             require_tuned_for(options, model, self._device)
         self._private_state = compile_model(model, self._device, make_engine_options(options), _stop)

@@ -250,6 +250,7 @@ def _read_table(feature: FeatureDescriptor, path: str) -> Array:
     if not rows:
         raise InvalidArgumentError(f"{path}: It is empty.", hint=_HOW_TO_WRITE)
     first, width = rows[0][0], len(rows[0][1])
+    arrays = []
     for row, cells in rows:
         name = f"{path}, row {row}"
         if not all(map(str.strip, cells)):
@@ -257,14 +258,8 @@ def _read_table(feature: FeatureDescriptor, path: str) -> Array:
         if len(cells) != width:
             problem = f"It has {len(cells)} numbers, but row {first} has {width}"
             raise InvalidArgumentError(f"{name}: {problem}.", hint=_HOW_TO_WRITE)
-    words = [cell for _, cells in rows for cell in cells]
-    try:
-        numbers = convert_numbers(feature, words, path, [len(words)])
-    except InvalidArgumentError:
-        for row, cells in rows:  # the error of the first row that has one
-            convert_numbers(feature, cells, f"{path}, row {row}", [width])
-        raise
-    return numbers.reshape(_find_table_shape(feature, (len(rows), width), f"{path}, row {first}"))
+        arrays.append(convert_numbers(feature, cells, name, [width]))
+    return np.stack(arrays).reshape(_find_table_shape(feature, (len(rows), width), f"{path}, row {first}"))
 
 
 def _split_rows(text: str) -> list[tuple[int, list[str]]]:

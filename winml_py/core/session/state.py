@@ -170,38 +170,6 @@ class SessionState:
             hint=f"Its inputs: {', '.join(self.inputs) or 'none'}; its outputs: {', '.join(self.outputs) or 'none'}.",
         )
 
-    def prepare(
-        self,
-        name: str,
-        value: object,
-        properties: BindProperties = NO_PROPERTIES,
-        plan: PreprocessPlan | None = None,
-        files: bool = True,
-    ) -> Prepared | OutputSlot:
-        """Checks a value for an input or an output. No engine runs, and no picture is decoded.
-
-        Args:
-            name: the feature's, in any case.
-            value: what the caller passes.
-            properties: those of the bind.
-            plan: that of the pictures bound before; it is reused where it fits.
-            files: whether the value may be a file; never for models loaded by `winml_py.winrt`, as in Windows ML.
-
-        Raises:
-            InvalidBindingError: no such feature.
-            WinMLError: as `prepare`, `prepare_output` and `require_open` do.
-        """
-        engine = self.require_open()
-        feature, is_input = self.find(name)
-        if not is_input:
-            return prepare_output(value, feature, properties, engine)
-        files = files and not self.is_silent
-        prepared = prepare(value, feature, properties, location=engine.location, plan=plan, files=files)
-        new = prepared.plan
-        if new is not None and new is not plan and not (new.is_stated and new.contract in self.missing_contracts.sound):
-            self.missing_contracts.warn(new, properties)
-        return prepared
-
     def require_distinct(self, names: Iterable[str]) -> None:
         """Refuses two names of one feature: one of their values would be dropped in silence."""
         spellings: dict[str, str] = {}
@@ -404,10 +372,31 @@ class BindingState:
     def prepare(
         self, name: str, value: object, properties: BindProperties = NO_PROPERTIES, *, files: bool = True
     ) -> Prepared | OutputSlot:
-        """Checks a value for `put`, which another thread may call; see `SessionState.prepare`."""
-        slot = self._inputs.get(name) if isinstance(name, str) else None
-        plan = None if slot is None else slot.plan
-        return self.session_state.prepare(name, value, properties, plan, files)
+        """Checks a value for `put`, which another thread may call. No engine runs, and no picture is decoded.
+
+        Args:
+            name: the feature's, in any case.
+            value: what the caller passes.
+            properties: those of the bind.
+            files: whether the value may be a file; never for models loaded by `winml_py.winrt`, as in Windows ML.
+
+        Raises:
+            InvalidBindingError: no such feature.
+            WinMLError: as `prepare`, `prepare_output` and `require_open` do.
+        """
+        state = self.session_state
+        engine = state.require_open()
+        feature, is_input = state.find(name)
+        if not is_input:
+            return prepare_output(value, feature, properties, engine)
+        slot = self._inputs.get(feature.name)
+        before = None if slot is None else slot.plan
+        files = files and not state.is_silent
+        prepared = prepare(value, feature, properties, location=engine.location, plan=before, files=files)
+        plan, missing = prepared.plan, state.missing_contracts
+        if plan is not None and plan is not before and not (plan.is_stated and plan.contract in missing.sound):
+            missing.warn(plan, properties)
+        return prepared
 
     def put(self, prepared: Prepared | OutputSlot) -> None:
         """Binds a value that was prepared; reads its file, and decodes and tensorizes its pictures.
