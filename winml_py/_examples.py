@@ -171,8 +171,8 @@ def tell_assumed_sizes(features: Iterable[FeatureDescriptor], given: Collection[
         sizes = {feature.name: " and ".join(find_example_shape(feature).assumed) for feature in missing}
         if told := [f"{free} of the input {name}" for name, free in sizes.items() if free]:
             stop = "" if error.message.endswith(".") else "."
-            error.message += f"{stop} The size of {', and '.join(told)} is not stated; used {FREE}."
-            error.hint = f"State it: --size H,W, or --dim NAME=N; in Python, pass the input. {error.hint}".strip()
+            error.message += f"{stop} The size of {', and '.join(told)} is unknown, so {FREE} was used."
+            error.hint = f"To set it, add --size H,W or --dim NAME=N. In Python, pass the input. {error.hint}".strip()
             error.args = (f"{error.message} {error.hint}",)
         raise
 

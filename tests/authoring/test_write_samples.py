@@ -385,7 +385,7 @@ class TestOtherModels:
         ends = [tensor(name, [2, 3]) for name in "xy"]
         nodes = [helper.make_node("RandomNormalLike", ["x"], ["y"])]
         (tmp_path / "random.onnx").write_bytes(data(nodes, ends[:1], ends[1:]))
-        with pytest.raises(InvalidArgumentError, match="another y in each evaluation"):
+        with pytest.raises(InvalidArgumentError, match="output y differs in each evaluation"):
             write_samples(tmp_path / "random.onnx", tmp_path / "known.onnx", [{}])
         assert not (tmp_path / "known.onnx").exists()
 
@@ -459,7 +459,7 @@ class TestOtherModels:
             ({1: 2, "zz": 3}, "no input 1, zz"),
             (7, "Expected the path of a picture"),
             (PICTURES, "got the folder"),
-            ({"image": [[1], [1, 2]]}, "The rows of a tensor have one length"),
+            ({"image": [[1], [1, 2]]}, "The rows of a tensor must have one length"),
         ]
         with pytest.raises(InvalidArgumentError, match="Expected a list of samples"):
             write_samples(MODELS / "digits.onnx", target, "seven.png")
@@ -610,4 +610,4 @@ class TestTheCommands:
         for words in ([seven], ["--top-k", "3"], ["--layout", "none"]):
             result = call("run", known, *words, "--check")
             assert result.exit_code == 2
-            assert "--check evaluates the model's samples" in result.stderr
+            assert "--check evaluates the samples in the model" in result.stderr

@@ -48,7 +48,10 @@ def reported(command: str, *arguments: str) -> tuple[dict[str, Any], str]:
 def test_sizes_are_stated_or_told(command: str, folder: Path) -> None:
     sizes, told = reported(command)
     assert sizes == {"shape": [1, 3, 64, 64], "assumed": ["height", "width"]}
-    assert "free.onnx: The size of height and width of the input x is not stated; used 64. State it: --size" in told
+    assert (
+        "free.onnx: The size of height and width of the input x is unknown, so 64 was used. To set it, add --size"
+        in told
+    )
     for arguments, shape in (
         (("--size", "16,24"), [1, 3, 16, 24]),
         (("--dim", "batch=2", "--dim", "height=8", "--dim", "width=9"), [2, 3, 8, 9]),

@@ -247,7 +247,7 @@ def test_addresses_are_no_files(invert: LearningModelSession, address: str, word
         with pytest.raises(PictureNotFoundError, match=pattern):
             use(address)
     (result,) = invert.evaluate_many(Path(address))
-    assert "This is an address" in str(result.error)
+    assert "This is a network address" in str(result.error)
 
 
 def test_texts_may_be_addresses() -> None:
@@ -354,7 +354,7 @@ def test_a_contract_that_fits_nothing_is_refused() -> None:
     opened = LearningModelSession(LearningModel.load(unary("Neg", ["n", 2])))
     with pytest.raises(InvalidArgumentError, match=r"No input is a tensor .*: x is Float\[-1,2,\]"):
         opened.evaluate_many([], contract=ImageContract.imagenet())
-    with pytest.raises(InvalidArgumentError, match=r"Write ImageContract.imagenet\(\)"):
+    with pytest.raises(InvalidArgumentError, match=r"Pass ImageContract.imagenet\(\)"):
         opened.evaluate_many([], contract="imagenet")  # type: ignore[arg-type]
 
 
@@ -375,7 +375,7 @@ def test_fast_decode_reads_large_jpegs_smaller(tmp_path: Path, monkeypatch: pyte
         (result,) = opened.evaluate_many(tmp_path / "large.jpg", fast_decode=fast_decode)
         assert result.succeeded
         assert factors.pop() == factor
-    with pytest.raises(InvalidArgumentError, match="It is True or False"):
+    with pytest.raises(InvalidArgumentError, match="It must be True or False"):
         opened.evaluate_many([], fast_decode=1)  # type: ignore[arg-type]
 
 
