@@ -580,7 +580,7 @@ def test_the_sizes_that_were_assumed_are_told(tmp_path: Path) -> None:
     ends = [tensor("x", [1, 3, "height", "width"]), tensor("y", [1, 4])]
     weights = {"shape": np.array([1, 3 * 32 * 32]), "w": np.ones((3 * 32 * 32, 4), np.float32)}
     path, out = write_model(tmp_path, model(nodes, ends[:1], ends[1:], weights)), tmp_path / "half.onnx"
-    words = "The size of height and width of the input x is unknown, so 64 was used. To set it, add --size H,W or --dim NAME=N"
+    words = "height and width of the input x is unknown, so 64 was used. To set it, add --size H,W or --dim NAME=N"
     for command in (["convert", "--float16", "--output", out], ["perf"], ["tune", "--output", out], ["compare"]):
         options = ["--engine", "onnxruntime"] if command == ["compare"] else []
         failed = CliRunner().invoke(main, [str(word) for word in (command[0], path, *command[1:], *options)])
