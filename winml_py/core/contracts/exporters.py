@@ -79,7 +79,15 @@ def _read_ultralytics_contract(metadata: Mapping[str, str]) -> ImageContract | N
         raise ValueError(f"imgsz is {text[:80]!r}")
     size = sides[0], sides[1]
     if task == "classify":
-        return _make_classifier_contract(size)
+        # Torchvision's `Resize` and `CenterCrop`, as Ultralytics calls them; only squares are cropped.
+        square = CropRatio(1.0, ends=Ends(crop_rounding=ImageRounding.HALF_EVEN))
+        return ImageContract(
+            BitmapPixelFormat.RGB8,
+            LearningModelPixelRange.ZERO_TO_ONE,
+            scaling=square if size[0] == size[1] else Stretch(),
+            kernel=ImageKernel.ANTIALIASED_LINEAR,
+            size=size,
+        )
     if task not in _DETECTORS:
         raise ValueError(f"the task is {task!r}")
     contract = replace(ImageContract.yolo(), size=size)
@@ -87,19 +95,6 @@ def _read_ultralytics_contract(metadata: Mapping[str, str]) -> ImageContract | N
     description = metadata.get("description", "").lower().replace("-", "")
     is_rtdetr = metadata.get("head") == "RTDETRDecoder" or "ultralytics rtdetr" in description
     return replace(contract, scaling=Stretch()) if is_rtdetr else contract
-
-
-def _make_classifier_contract(size: tuple[int, int]) -> ImageContract:
-    """Torchvision's `Resize` and `CenterCrop`, as Ultralytics calls them; only squares are cropped."""
-    contract = ImageContract(
-        BitmapPixelFormat.RGB8,
-        LearningModelPixelRange.ZERO_TO_ONE,
-        kernel=ImageKernel.ANTIALIASED_LINEAR,
-        size=size,
-    )
-    if size[0] != size[1]:
-        return replace(contract, scaling=Stretch())
-    return replace(contract, scaling=CropRatio(1.0, ends=Ends(crop_rounding=ImageRounding.HALF_EVEN)))
 
 
 def _read_ultralytics_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:

@@ -25,7 +25,8 @@ def make_contract(config: Config) -> ImageContract:
     Raises:
         NotSupportedError: the processor, a key or a value is unknown, or no contract does the same to a picture.
     """
-    config = _find_image_processor(config)
+    if isinstance(inner := config.values.get("image_processor"), Mapping):  # of a `processor_config.json`
+        config = Config(config.name, inner)
     kind, processor = _find_processor(config)
     settings = ProcessorSettings(config.name, kind, _merge(config, kind, processor))
     if settings.is_on("do_grayscale"):
@@ -38,13 +39,6 @@ def make_contract(config: Config) -> ImageContract:
             **_read_geometry(settings, processor),
         )
         return _add_padding(contract, settings)
-
-
-def _find_image_processor(config: Config) -> Config:
-    """The picture part of a `processor_config.json`."""
-    if "image_processor" in config.values and isinstance(config.values["image_processor"], Mapping):
-        return Config(config.name, config.values["image_processor"])
-    return config
 
 
 def _find_processor(config: Config) -> tuple[str, Processor]:

@@ -148,7 +148,8 @@ def prepare(
     if not isinstance(source, Tensor):
         converted = convert_for_engine(source, feature)
         if converted is None:
-            raise _make_container_error(source, feature)
+            hint = make_value_hint(source, feature)
+            raise make_mismatch_error(InvalidBindingError, feature, format_container(source), hint)
         return Prepared(feature, value, converted)
     check_tensor(source, feature, needs_cast(source, feature))
     storage = private_state(source)
@@ -206,11 +207,6 @@ def wrap_memory(array: DeviceArray) -> Tensor:
     return wrap_device_array(CLASSES_BY_DTYPE[array.dtype], array)
 
 
-def _make_container_error(value: MapOrSequence, feature: FeatureDescriptor) -> WinMLError:
-    hint = make_value_hint(value, feature)
-    return make_mismatch_error(InvalidBindingError, feature, format_container(value), hint)
-
-
 def identify(
     value: Any, descriptor: FeatureDescriptor, properties: BindProperties
 ) -> tuple[Tensor | ImageFeatureValue | DeviceArray | MapOrSequence, BindProperties]:
@@ -237,7 +233,9 @@ def identify(
             return identify(as_host_array(value), descriptor, properties)
     # A scalar of numpy is a number, which takes the feature's type and shape as a number of Python does.
     is_number = isinstance(value, np.generic) and _takes_number(descriptor)
-    is_object = isinstance(value, np.ndarray) and value.dtype.kind == "O" and not _takes_objects(descriptor)
+    kind = getattr(descriptor, "tensor_kind", TensorKind.STRING)
+    takes_objects = kind is TensorKind.STRING or is_untyped(descriptor)  # those of an array of strings
+    is_object = isinstance(value, np.ndarray) and value.dtype.kind == "O" and not takes_objects
     tensor = None if is_number or is_object else as_tensor(value)
     if tensor is None:
         is_list = isinstance(descriptor, SequenceFeatureDescriptor) and isinstance(value, (list, tuple))
@@ -314,11 +312,6 @@ def is_buffer(value: Any) -> bool:
     except (TypeError, ValueError, BufferError):
         return False
     return True
-
-
-def _takes_objects(descriptor: FeatureDescriptor) -> bool:
-    """Whether an array of objects can fit: one of strings."""
-    return getattr(descriptor, "tensor_kind", TensorKind.STRING) is TensorKind.STRING or is_untyped(descriptor)
 
 
 def _takes_number(descriptor: FeatureDescriptor) -> bool:

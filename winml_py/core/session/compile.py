@@ -47,7 +47,15 @@ def compile_model(
     source = content.open()  # refuses a disposed model, even if another session has the engine
 
     def compile_engine() -> Engine:
-        request = make_compile_request(model, source, features, options, stop)
+        is_private, libraries = options.weights is Weights.PRIVATE, content.operators.libraries
+        request = CompileRequest(
+            source.make_engine_input(content.header, is_private),
+            options,
+            _describe_features(model, _find_sizes(features, content.header, options)),
+            _describe_origin(model, source, is_private, has_libraries=bool(libraries)),
+            libraries,
+            stop,
+        )
         if not content.operators.functions:
             return compiler.compile(request)
         from ..runtime.custom.custom_engine import compile_custom  # only sessions with such operators need it
@@ -57,34 +65,6 @@ def compile_model(
     unique_key = object() if options.is_profiled else None  # a profile belongs to one session
     lease = content.engines.lease((compiler.make_key(options), options, unique_key), compile_engine, stop)
     return SessionState(model, features, lease, compiler.make_session_lock(), device.name, compiler.compile)
-
-
-def make_compile_request(
-    model: LearningModel,
-    source: ModelSource,
-    features: Iterable[FeatureDescriptor],
-    options: EngineOptions,
-    stop: Stop | None = None,
-) -> CompileRequest:
-    """Returns what is to be compiled, with what engines need to know about it.
-
-    Args:
-        model: the model.
-        source: its file, or its bytes.
-        features: its inputs, with the sizes that the options override.
-        options: how it is to be compiled.
-        stop: ends the compilation.
-
-    Raises:
-        WinMLError: as `ModelSource.make_engine_input` does.
-    """
-    header = private_state(model).header
-    libraries = private_state(model).operators.libraries
-    is_private = options.weights is Weights.PRIVATE
-    engine_input = source.make_engine_input(header, is_private)
-    model_features = _describe_features(model, _find_sizes(features, header, options))
-    origin = _describe_origin(model, source, is_private, has_libraries=bool(libraries))
-    return CompileRequest(engine_input, options, model_features, origin, libraries, stop)
 
 
 def _describe_features(model: LearningModel, sizes: dict[str, tuple[int, ...]]) -> ModelFeatures:
@@ -193,22 +173,15 @@ def _override_feature(
         dimensions.get(name, -1) if size < 0 else size for size, name in zip(feature.shape, names, strict=True)
     )
     if override is not None:
-        shape = _combine_shapes(feature, shape, override)
+        pairs = list(zip(shape, override, strict=False))
+        if len(override) != len(shape) or any(-1 not in pair and len(set(pair)) > 1 for pair in pairs):
+            raise InvalidArgumentError(
+                f"The options override the shape of {feature.name} with {list(override)}, and the model says "
+                f"{list(feature.shape)}.",
+                hint="Give one size for each dimension, and -1 where the model's stays.",
+            )
+        shape = tuple(map(max, pairs))  # a free size is -1
     return feature if shape == feature.shape else replace(feature, shape=Vector(shape))
-
-
-def _combine_shapes(feature: ShapedDescriptor, shape: tuple[int, ...], override: tuple[int, ...]) -> tuple[int, ...]:
-    fits = len(override) == len(shape) and all(
-        -1 in pair or len(set(pair)) == 1 for pair in zip(shape, override, strict=True)
-    )
-    if not fits:
-        raise InvalidArgumentError(
-            f"The options override the shape of {feature.name} with {list(override)}, and the model says "
-            f"{list(feature.shape)}.",
-            hint="Give one size for each dimension, and -1 where the model's stays.",
-        )
-    # A free size is -1, so the larger of a pair is the stated one. Contradictory pairs are refused above.
-    return tuple(max(pair) for pair in zip(shape, override, strict=True))
 
 
 # What tuned options were measured on.

@@ -27,7 +27,7 @@ from ..base.collections import NameMap
 from ..base.messages import type_name
 from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.containers import as_tensor
-from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
+from ..features.descriptors import ShapedDescriptor
 from ..features.pictures import ImageFeatureValue
 from ..features.prepare import as_picture, is_pil_image
 from ..features.tensor import Tensor, wrap_array
@@ -71,7 +71,12 @@ class Jobs:
         self._copies = copies
         if batch > 1:
             for feature in (*self._session_state.inputs.values(), *self._session_state.outputs.values()):
-                require_free_batch(feature)
+                shape = feature.shape if isinstance(feature, ShapedDescriptor) else ()
+                if not shape or shape[0] != -1:
+                    raise InvalidArgumentError(
+                        f"Items cannot be batched: the first size of {feature.name} ({feature.expects()}) is not free.",
+                        hint="Leave batch out, or export the model with a free batch dimension.",
+                    )
 
     def detach(self, item: Item) -> Item:
         """The item with values that its source can no longer write; outputs to be written are left unchanged."""
@@ -248,16 +253,6 @@ def split_value(name: str, value: object, counts: Sequence[int]) -> list[Any]:
 def _find_spans(counts: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Where each item's entries begin and end in the batch."""
     return pairwise(accumulate(counts, initial=0))
-
-
-def require_free_batch(feature: FeatureDescriptor) -> None:
-    """Refuses a model that takes or gives batches of one size."""
-    shape = feature.shape if isinstance(feature, ShapedDescriptor) else ()
-    if not shape or shape[0] != -1:
-        raise InvalidArgumentError(
-            f"Items cannot be batched: the first size of {feature.name} ({feature.expects()}) is not free.",
-            hint="Omit batch, or export the model with a free batch dimension.",
-        )
 
 
 # Copies of an item's values: a source may read its next item into the same memory while a thread evaluates this one, as

@@ -32,7 +32,6 @@ from ..base.messages import did_you_mean
 from ..base.winrt_object import Object
 from ..runtime.engine import LOG_SEVERITIES, MAX_THREADS, EngineOptions, Isolation, Tuning
 
-K = TypeVar("K")
 T = TypeVar("T")
 S = TypeVar("S")
 
@@ -151,31 +150,18 @@ def _check_log_severity(severity: str, name: str) -> str:
     return str(severity)
 
 
-def _make_from_fields(kind: type[K], values: Mapping[str, Any]) -> K:
-    known = kind.__annotations__
-    for name in values:
-        if name not in known:
-            raise InvalidArgumentError(f"{kind.__name__} has no {name!r}.", hint=did_you_mean(name, known))
-    return kind(**values)
-
-
-def _convert_to_tuning(value: object, name: str) -> Tuning:
+def _convert_to_tuning(value: Tuning | Mapping[str, Any], name: str) -> Tuning:
     """The tuning for a value; a file of options has its fields."""
-    if isinstance(value, Tuning):
-        return value
-    if isinstance(value, Mapping):
-        return _make_from_fields(Tuning, value)
-    raise InvalidArgumentError(f"{name} is {value!r}.", hint="Write Tuning(memory_arena=False), say.")
+    tuning = Tuning(**value) if isinstance(value, Mapping) else value
+    require_type(tuning, Tuning, "Write Tuning(memory_arena=False), say.")
+    return tuning
 
 
-def _convert_to_isolation(value: object, name: str) -> Isolation | None:
+def _convert_to_isolation(value: Isolation | str | Mapping[str, Any] | None, name: str) -> Isolation | None:
     """The isolation for a value; a file of options has its fields."""
-    if value is None or isinstance(value, Isolation):
-        return value
-    if value == "process":
-        return Isolation()
-    if isinstance(value, Mapping):
-        return _make_from_fields(Isolation, value)
+    isolation = Isolation(**value) if isinstance(value, Mapping) else Isolation() if value == "process" else value
+    if isolation is None or isinstance(isolation, Isolation):
+        return isolation
     raise InvalidArgumentError(
         f"{name} is {value!r}.", hint='Write "process", Isolation(max_memory=2 << 30), say, or None.'
     )
@@ -264,7 +250,7 @@ class LearningModelSessionOptions(Object):
     node would run on the CPU, making the session fails. Sessions that capture do not share an engine.
     """
 
-    tuning = Setting[Tuning, Tuning | Mapping[str, Any]](lambda: _DEFAULTS.tuning, _convert_to_tuning)
+    tuning = Setting(lambda: _DEFAULTS.tuning, _convert_to_tuning)
     """Settings that seldom need changing: see `Tuning`."""
 
     session_config = Setting(lambda: MappingProxyType({}), _convert_to_texts)
@@ -309,9 +295,7 @@ class LearningModelSessionOptions(Object):
     Costs some microseconds per node, and memory for each evaluation: for measuring, not for production.
     """
 
-    isolation = Setting[Isolation | None, Isolation | str | Mapping[str, Any] | None](
-        lambda: _DEFAULTS.isolation, _convert_to_isolation
-    )
+    isolation = Setting(lambda: _DEFAULTS.isolation, _convert_to_isolation)
     """Whether the engine runs in a separate process: None (default), "process", or an `Isolation` with limits.
 
     For untrusted models: some models crash the process that compiles or evaluates them. In a separate process, that
@@ -386,7 +370,7 @@ class LearningModelSessionOptions(Object):
         """Options with these settings, as `to_dict` returns them; other settings keep their defaults.
 
         Raises:
-            TypeError: a value of another type.
+            TypeError: a value of another type, or an unknown field of `Tuning` or `Isolation`.
             InvalidArgumentError: an unknown setting, or an invalid value.
         """
         options = cls()
