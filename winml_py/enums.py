@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from enum import EnumMeta, IntEnum
-from typing import TYPE_CHECKING, Any
+from enum import IntEnum
 
 
 class LearningModelFeatureKind(IntEnum):
@@ -15,19 +14,7 @@ class LearningModelFeatureKind(IntEnum):
     IMAGE = 3
 
 
-class _DeviceKinds(EnumMeta):
-    if not TYPE_CHECKING:  # type checkers report wrong names themselves
-
-        def __getattr__(cls, name: str) -> Any:
-            if name in cls._member_map_:  # before 3.12, members are found here
-                return cls._member_map_[name]
-            hint = (
-                'Write LearningModelDevice.find("npu").' if "NPU" in name else f"It has {', '.join(cls.__members__)}."
-            )
-            raise AttributeError(f"{cls.__name__} has no {name!r}. {hint}", name=name, obj=cls)
-
-
-class LearningModelDeviceKind(IntEnum, metaclass=_DeviceKinds):
+class LearningModelDeviceKind(IntEnum):
     """Where a session runs. `DEFAULT` is the CPU, as in Windows ML; the `DIRECTX` kinds mean a GPU.
 
     The members named `GPU` are aliases of the `DIRECTX` ones, for systems that have no DirectX; those named `DIRECT_X`

@@ -4,6 +4,7 @@ from .core.base.async_operation import AsyncOperation
 from .core.imaging.picture_placement import PicturePlacement
 from .core.imaging.video_writer import Framed
 from .core.model.contracts import AttachedContracts
+from .core.runtime.device import DisplayAdapterId
 from .core.runtime.engine import AssignedNode, Explanation
 from .core.session.result import Prediction
 from .core.session.stream import EvaluationStream
@@ -12,6 +13,7 @@ __all__ = [
     "AssignedNode",
     "AsyncOperation",
     "AttachedContracts",
+    "DisplayAdapterId",
     "EvaluationStream",
     "Explanation",
     "Framed",

@@ -255,7 +255,8 @@ def test_weights_in_files_beside_the_model(tmp_path: Path) -> None:
 
 
 def test_models_beyond_protobuf_go_to_two_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("winml_py.float16.model_file.MAX_PROTOBUF_BYTES", 4000)
+    for module in ("float16", "_graphs"):
+        monkeypatch.setattr(f"winml_py.{module}.model_file.MAX_PROTOBUF_BYTES", 4000)
     weights = {"w": RNG.standard_normal((64, 64)).astype(np.float32)}
     whole = make_model([helper.make_node("MatMul", ["x", "w"], ["y"])], weights, (1, 64))
     target, report = convert_model(tmp_path, whole)

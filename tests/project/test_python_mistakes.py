@@ -132,8 +132,6 @@ TAUGHT = (
     ("LearningModelDevice.find('npu')", "pip install 'winml-py[intel]' brings OpenVINO's plugin"),
     ("LearningModelDevice.find('NVIDIA CUDA')", "`pip install --force-reinstall 'onnxruntime-gpu[cuda,cudnn]'`"),
     ("LearningModelDevice.find('directml')", "`pip install --force-reinstall onnxruntime-directml`"),
-    ("LearningModelDeviceKind.NPU", "has no 'NPU'. Write LearningModelDevice.find(\"npu\")."),
-    ("LearningModelDeviceKind.GPU_BEST", "It has DEFAULT, CPU, DIRECTX"),
     ("LearningModelDevice('cpu')", "Write LearningModelDevice.find('cpu').", "LearningModelDevice.find('cpu')"),
     ("Tuning(memory_aren=False)", "Tuning has no field 'memory_aren'. Did you mean 'memory_arena'?"),
     ("setattr(LearningModelSessionOptions().tuning, 'memory_aren', False)", "cannot assign to field 'memory_aren'"),

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from onnx import ModelProto, NodeProto, TensorProto, TensorShapeProto, ValueInfoProto, compose, helper, inliner
 
 from ..core.base.arguments import is_text, require_bool
 from ..core.base.messages import did_you_mean
-from ..core.base.winrt_object import Object
-from ..core.contracts.exporters import CONTRACT_KEYS, read_exporters_contract
+from ..core.base.winrt_object import Object, private_state
+from ..core.contracts.exporters import CONTRACT_KEYS
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, TensorFeatureDescriptor
 from ..core.imaging.contract import METADATA_KEYS
 from ..core.model.model import LearningModel
@@ -149,30 +149,27 @@ def _join_metadata(
     second: LearningModel,
     options: LearningModelJoinOptions,
 ) -> dict[str, str]:
-    """The metadata of both models; where they differ, those of the first. Only one may state an image contract."""
-    promotes = options.promote_unlinked_outputs_to_fused_outputs
-    linked = options.links.values() if promotes else {feature.name for feature in first.output_features}
-    remaining = [feature for feature in second.input_features if feature.name not in options.links]
-    metadata = _select_metadata(added, [*remaining, *second.output_features])
-    remaining = [feature for feature in first.output_features if feature.name not in linked]
-    first_metadata = _select_metadata(joined, [*first.input_features, *remaining])
-    contracts = [
-        ({key: words[key] for key in _CONTRACT_KEYS & words.keys()}, read_exporters_contract(words))
-        for words in (first_metadata, metadata)
-    ]
-    if all(stated for stated, _ in contracts) and contracts[0] != contracts[1]:
+    """The metadata of both models; where they differ, those of the first. The pictures of both have one contract."""
+    content, added_content = private_state(first), private_state(second)
+    remaining: list[FeatureDescriptor] = [*content.inputs]
+    if options.promote_unlinked_outputs_to_fused_outputs:
+        linked = set(options.links.values())
+        remaining += [feature for feature in content.outputs if feature.name not in linked]
+    added_remaining = [feature for feature in added_content.inputs if feature.name not in options.links]
+    contracts, added_contracts = (
+        {feature.contract for feature in features if isinstance(feature, ImageFeatureDescriptor)}
+        for features in (remaining, [*added_remaining, *added_content.outputs])
+    )
+    if contracts and added_contracts and contracts != added_contracts:
         raise NotSupportedError(
             "The models state different image contracts, but a model states only one.",
             hint="Remove the denotation IMAGE from the inputs and outputs of one of them.",
         )
-    return metadata | first_metadata
-
-
-def _select_metadata(model: ModelProto, remaining: Iterable[FeatureDescriptor]) -> dict[str, str]:
-    """A model's metadata. Without a remaining picture, its contract is left out: it would be taken for the other's."""
-    has_images = any(isinstance(feature, ImageFeatureDescriptor) for feature in remaining)
-    metadata = {entry.key: entry.value for entry in model.metadata_props}
-    return {key: text for key, text in metadata.items() if has_images or key not in _CONTRACT_KEYS}
+    # Without a remaining picture, a model's contract would be taken for the other's.
+    left_out = set() if contracts else _CONTRACT_KEYS
+    added_left_out = set() if added_contracts else _CONTRACT_KEYS
+    metadata = {entry.key: entry.value for entry in added.metadata_props if entry.key not in added_left_out}
+    return metadata | {entry.key: entry.value for entry in joined.metadata_props if entry.key not in left_out}
 
 
 class LearningModelJoinOptions(Object):

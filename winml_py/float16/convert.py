@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 from .._examples import NOTHING_STATED, StatedSizes, complete_inputs, find_input_sizes, tell_assumed_sizes
 from .._values import load_model
-from ..core.base.atomic_files import require_folder, translate_write_errors
+from ..core.base.atomic_files import require_folder
 from ..core.base.messages import Progress
 from ..core.contracts.files import require_another_file
 from ..core.imaging.contract import ImageContract
@@ -77,7 +77,8 @@ def convert(
         raise MissingPackageError(
             "The float16 converter needs onnx-ir, which is not installed.", hint="pip install 'winml-py[float16]'"
         )
-    from .model_file import read_model, save_model  # these two import onnx-ir, which takes a second
+    from .._graphs.model_file import save_model  # what these three import takes a second
+    from .model_file import read_model, to_proto
     from .search import Search
 
     model_operators = ModelOperators.from_list(operators)
@@ -108,6 +109,5 @@ def convert(
             report=report,
         )
     progress(None, "writing")
-    with translate_write_errors(destination):
-        save_model(converted, os.fspath(destination))
+    save_model(to_proto(converted), destination)
     return report

@@ -15,10 +15,9 @@ import onnx_ir as ir
 from onnx import ModelProto, helper, inliner
 from onnx_ir.passes import common
 
-from .._graphs.model_file import state_published
+from .._graphs.model_file import save_model, state_published
 from .._values import evaluate_to_arrays
 from ..core.base import child_process
-from ..core.base.atomic_files import write_atomically
 from ..core.contracts.published import find_model
 from ..core.model.model import LearningModel
 from ..core.onnx_file.nodes import walk_messages
@@ -129,15 +128,6 @@ def compute_model_size(model: ir.Model) -> int:
     return weight_size if weight_size >= MAX_PROTOBUF_BYTES else to_proto(model).ByteSize()
 
 
-def save_model(model: ir.Model, path: str) -> None:
-    """Writes a model, with its weights beside it if it exceeds protobuf's limit. No file is left half-written."""
-    if compute_weight_size(model) >= MAX_PROTOBUF_BYTES:
-        folder = os.path.dirname(os.path.abspath(path))
-        location = os.path.basename(path) + ".data"
-        model = ir.external_data.unload_from_model(model.clone(), folder, location, size_threshold_bytes=256)
-    write_atomically(path, to_proto(model).SerializeToString())
-
-
 def evaluate(
     model: ir.Model, operators: ModelOperators, inputs: Mapping[str, object], inner_names: Iterable[str] = ()
 ) -> dict[str, Any]:
@@ -151,7 +141,7 @@ def evaluate(
         return evaluate_in_child(to_proto(model).SerializeToString(), operators, inputs)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")
-        save_model(model, path)
+        save_model(to_proto(model), path)
         return evaluate_in_child(path, operators, inputs)
 
 
@@ -191,11 +181,5 @@ def _declare_types(model: onnx.ModelProto, functions: Iterable[CustomOperator]) 
 def is_custom_operator(domain: str, name: str, operators: ModelOperators) -> bool:
     """Whether a node's operator is one of the program's own; those stay as they are."""
     key = "" if domain == "ai.onnx" else domain, name
-    is_function = key in {operator.key for operator in operators.functions}
-    return is_function or (bool(operators.libraries) and not _is_known(*key))
-
-
-def _is_known(domain: str, name: str) -> bool:
-    """Whether an operator belongs to the runtime or ONNX, rather than to a library."""
-    domain = "" if domain == "ai.onnx" else domain
-    return (domain, name) in read_runtime_schemas() or onnx.defs.has(name, domain=domain)
+    is_known = key in read_runtime_schemas() or onnx.defs.has(name, domain=key[0])
+    return not is_known or key in {operator.key for operator in operators.functions}

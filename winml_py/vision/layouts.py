@@ -14,7 +14,7 @@ from ..core.contracts.exporters import ExporterFacts
 from ..core.imaging.picture_placement import PicturePlacement
 from ..errors import EvaluationError, InvalidArgumentError, NotSupportedError
 from . import grids
-from .outputs import FOR_CLASSES, has_only_scores, select_picture
+from .outputs import select_picture
 
 PROTOTYPES = 32
 """How many prototypes YOLO sums to the mask of an object."""
@@ -124,9 +124,7 @@ def recognise_layout(facts: DetectorFacts) -> DetectionLayout:
     if not layouts:
         raise InvalidArgumentError(
             f"The outputs {shapes or '(none of numbers)'} match no known detection layout.",
-            hint=FOR_CLASSES
-            if has_only_scores(facts.outputs)
-            else f"If it is one of these, pass detections(result, layout=DetectionLayout.X), with X from {names}.",
+            hint=f"If it is one of these, pass detections(result, layout=DetectionLayout.X), with X from {names}.",
         )
     raise InvalidArgumentError(
         f"The outputs {shapes} may have the layout {names.replace(', ', ' or ')}.",

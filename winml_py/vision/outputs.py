@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,20 +11,11 @@ from ..core.base.arguments import require_type
 from ..core.base.arrays import Array
 from ..core.contracts.labels import require_labels
 from ..core.imaging.picture_placement import PicturePlacement
-from ..core.session.result import LearningModelEvaluationResult, is_row, read_numbers
+from ..core.session.result import LearningModelEvaluationResult, read_numbers
 from ..errors import InvalidArgumentError
 
 Labels = Sequence[str] | os.PathLike[str]
 """The names of classes, by their index; or a file that holds them: see `labels_of`."""
-
-
-FOR_CLASSES = "For the best classes, call result.top_k()."
-
-
-def has_only_scores(arrays: Mapping[str, Array]) -> bool:
-    """Whether the only floats are one row of scores, as a classifier's are."""
-    floats = [array for array in arrays.values() if array.dtype.kind == "f"]
-    return len(floats) == 1 and is_row(floats[0])
 
 
 def choose_labels(result: LearningModelEvaluationResult, labels: Labels) -> tuple[str, ...]:
@@ -57,8 +48,6 @@ def find_placement(
         return placement
     placements = result.placements
     if len(placements) != 1:
-        if has_only_scores(read_floats(result)):
-            raise InvalidArgumentError("The model returns one row of scores, as a classifier does.", hint=FOR_CLASSES)
         what = "No picture was bound" if not placements else f"Pictures were bound to {', '.join(placements)}"
         raise InvalidArgumentError(
             f"{what}, so the position of the picture in the tensor is unknown.",
