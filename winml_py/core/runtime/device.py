@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ...enums import LearningModelDeviceKind
@@ -234,18 +233,6 @@ def _find_again(pickled: ProviderDevice) -> LearningModelDevice:
         f"The pickled device {pickled.name} by {pickled.provider} is not available here; there are {names}.",
         hint="Pickle a kind or a name instead, and find the device where it is used.",
     )
-
-
-def require_different(devices: Sequence[LearningModelDevice]) -> None:
-    """Refuses anything but a list of different devices."""
-    if not isinstance(devices, Sequence) or not devices or not all(isinstance(d, LearningModelDevice) for d in devices):
-        raise InvalidArgumentError(
-            f"Expected a list of devices, got {devices!r}.",
-            hint="Write a list: [session.device, LearningModelDevice.find('gpu')].",
-        )
-    for device in devices:
-        if devices.count(device) > 1:
-            raise InvalidArgumentError(f"{device.name} is in the list twice.", hint="List each device once.")
 
 
 def _find_gpu(kind: LearningModelDeviceKind) -> ProviderDevice:
