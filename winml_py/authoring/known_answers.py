@@ -72,7 +72,7 @@ class KnownInput:
         if "png" in facts:
             png = base64.b64decode(facts["png"], validate=True)
             if not png.startswith(PNG_BEGINNING):
-                raise ValueError("a picture that is not a PNG")
+                raise ValueError("the picture of a sample is not a PNG")
             return cls(png=png)
         shape = _read_shape(facts["shape"])
         if math.prod(max(1, size) for size in shape) > MAX_NUMBERS:
@@ -359,7 +359,8 @@ def answers_to_metadata(answers: Sequence[KnownAnswer]) -> dict[str, str]:
     text = json.dumps({"version": VERSION, "samples": samples}, separators=(",", ":"))
     if len(text) > MAX_LETTERS:
         raise InvalidArgumentError(
-            f"The samples take {len(text):,} characters of the model's metadata; at most {MAX_LETTERS:,} are allowed."
+            f"The samples take {len(text):,} characters of the model's metadata; at most {MAX_LETTERS:,} are allowed.",
+            hint="Pass fewer or smaller samples.",
         )
     read_answers({KEY: text})  # refuses to write samples that cannot be read
     return {KEY: text}
@@ -368,7 +369,7 @@ def answers_to_metadata(answers: Sequence[KnownAnswer]) -> dict[str, str]:
 def _read_shape(sizes: object) -> tuple[int, ...]:
     """The sizes of an array; raises TypeError or ValueError if they are invalid."""
     if not isinstance(sizes, list) or len(sizes) > MAX_DIMENSIONS:
-        raise ValueError("an invalid shape")
+        raise ValueError(f"the shape of a sample is not a list of at most {MAX_DIMENSIONS} sizes")
     shape = tuple(int(size) for size in sizes)
     if any(size < 0 for size in shape):
         raise ValueError("an invalid size")

@@ -97,8 +97,8 @@ def add_answers(
         layout = DetectionLayout(kind)
         if layout not in _DETECTORS or facts.exporter.task == "pose":
             content = "points" if layout in _DETECTORS else f"answers in the layout {layout.name}"
-            hint = f"winml_py.vision.detections reads them. Built in are {', '.join(ANSWERS[1:])}."
-            raise NotSupportedError(f"The model gives {content}, which cannot be built in.", hint=hint)
+            hint = f"winml_py.vision.detections reads them. Supported answers: {', '.join(ANSWERS[1:])}."
+            raise NotSupportedError(f"The model returns {content}, which cannot be built in.", hint=hint)
         detections(result, layout=layout, labels=labels)  # raises if the outputs do not fit
         outputs = _write_objects(read_output, facts, layout, place, sides)
     return BuiltIn(kind, _put_after(model, graph, outputs))

@@ -126,7 +126,7 @@ class PictureFunction:
         array = next(_find_arrays(result), None)
         if array is None:
             raise InvalidArgumentError(
-                f"{self.name} returns {type(result).__name__} without a tensor of a picture.",
+                f"{self.name} returned {type(result).__name__}, which contains no picture as a tensor.",
                 hint="Expected an array of two to five dimensions, alone or in a dict, tuple or list.",
             )
         return self._as_tensor(array)

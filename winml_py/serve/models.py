@@ -70,9 +70,10 @@ class ServedModel:
     _timer: asyncio.TimerHandle | None = None
 
     def __post_init__(self) -> None:
-        if not self.name or "/" in self.name or not self.idle >= 0:
-            stated = f"got {self.name!r} and {self.idle!r}"
-            raise InvalidArgumentError(f"Expected a name without a slash, and idle seconds of 0 or more, {stated}.")
+        if not self.name or "/" in self.name:
+            raise InvalidArgumentError(f"The name of a model must not be empty or contain a slash, got {self.name!r}.")
+        if not self.idle >= 0:
+            raise InvalidArgumentError(f"idle must be 0 or more seconds, got {self.idle!r}.")
         self.classes = Classes(None, self.model.labels)
         self.map_keys = _read_map_keys(self.model)
 

@@ -137,7 +137,7 @@ class Detections:
         if self._mask_of is None:
             raise InvalidArgumentError("The model returns no masks.")
         if not -len(self) <= index < len(self):
-            raise InvalidArgumentError(f"There is no object {index}.")
+            raise InvalidArgumentError(f"There is no object {index}: there are {len(self)}, numbered from 0.")
         return self._mask_of(index, self.boxes[index])
 
     @property

@@ -422,6 +422,6 @@ def _read_tensor_sides(facts: DetectorFacts) -> Array:
 
 def _make_layout_error(layout: DetectionLayout) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"The outputs are not in the layout {layout.name}.",
-        hint="Omit layout. It is recognised by the names and the shapes of the outputs.",
+        f"The outputs do not match the layout {layout.name}.",
+        hint="Omit layout to detect it from the names and shapes of the outputs.",
     )

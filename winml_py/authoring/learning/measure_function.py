@@ -88,7 +88,7 @@ def _measure_levels(function: PictureFunction, size: Size, middle: Middle) -> tu
     black, white = grays[0], grays[1]
     span = white - black
     if np.any(span == 0):
-        raise NotSupportedError(f"{function.name} has a channel that is the same for black and white.")
+        raise NotSupportedError(f"{function.name} returns the same values for black and white in one channel.")
     deviations = (grays - black) / span * 255 - np.array(GRAYS, float)[:, None]
     if np.abs(deviations).max() > EXACT + _find_rounding(grays):
         raise NotSupportedError(
