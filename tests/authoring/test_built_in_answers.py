@@ -314,9 +314,9 @@ REFUSED: list[tuple[dict[str, Array], dict[str, str], str, type[Exception], str]
         if layout.value not in ("yolo", "yolo-v5", "detr")
     ),
     ({"y": TABLE}, {"task": "detect"} | ULTRALYTICS, "auto", NotSupportedError, "layout YOLO_END_TO_END"),
-    ({"y": table_of("yolo", 0, 6)}, POSE, "yolo", NotSupportedError, "The model gives points"),
+    ({"y": table_of("yolo", 0, 6)}, POSE, "yolo", NotSupportedError, "The model returns points"),
     ({"y": table_of("yolo", 0, 2)}, ULTRALYTICS, "yolo", InvalidArgumentError, "the number of labels is 3"),
-    ({"y": TABLE}, {}, "detr", InvalidArgumentError, "not in the layout DETR"),
+    ({"y": TABLE}, {}, "detr", InvalidArgumentError, "do not match the layout DETR"),
     ({"y": np.zeros((1, 4))}, {}, "clases", InvalidArgumentError, "no answers 'clases'.*classes"),
     ({"y": np.zeros((1, 4)), "z": np.zeros((1, 4))}, {}, "classes", InvalidArgumentError, "more than one of y, z"),
     ({"y": np.zeros((1, 1, 4, 4))}, {}, "masks", NotSupportedError, "y is one map of numbers"),

@@ -114,7 +114,7 @@ def test_outputs_that_a_batch_only_rounds_differently_are_not_mixed() -> None:
 
 
 def test_models_without_a_batch_are_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"first dimension of x .* is fixed"):
+    with pytest.raises(InvalidArgumentError, match=r"first dimension of x is fixed"):
         open_session(unary("Neg", [1, 2])).evaluate_many([], batch=2)
     for settings in ({"batch": 0}, {"concurrency": 0}, {"concurrency": True}, {"batch": 1.5}):
         with pytest.raises(InvalidArgumentError, match="whole number of 1 or more"):

@@ -74,7 +74,7 @@ class Jobs:
                 shape = feature.shape if isinstance(feature, ShapedDescriptor) else ()
                 if not shape or shape[0] != -1:
                     raise InvalidArgumentError(
-                        f"Items cannot be batched: the first dimension of {feature.name} ({feature.expects()}) is fixed.",
+                        f"Items cannot be batched: the first dimension of {feature.name} is fixed ({feature.expects()}).",
                         hint="Leave batch out, or export the model with a free batch dimension.",
                     )
 
