@@ -31,7 +31,6 @@ from .descriptors import (
     format_kind,
     make_mismatch_error,
 )
-from .tensor import allocate_zeros
 from .tensor_classes import TENSOR_CLASSES
 
 if TYPE_CHECKING:
@@ -256,7 +255,10 @@ class PreprocessPlan:
         """Host memory for the tensor: the previous pictures' tensor if it has the same shape, else new memory."""
         if isinstance(before, np.ndarray) and before.shape == self.shape:
             return before
-        return allocate_zeros(TENSOR_CLASSES[self.descriptor.tensor_kind], self.shape)
+        try:
+            return np.zeros(self.shape, TENSOR_CLASSES[self.descriptor.tensor_kind].dtype)
+        except (ValueError, MemoryError) as error:
+            raise InvalidArgumentError(f"A tensor of shape {self.shape} does not fit into memory: {error}.") from error
 
     def decode(self, value: ImageFeatureValue) -> tuple[list[SoftwareBitmap], list[Placement]]:
         """The pictures, and where each goes in the tensor. One not decoded yet may be decoded smaller.

@@ -9,22 +9,38 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...errors import EvaluationError, InvalidArgumentError, WinMLError
+from ...errors import E_UNEXPECTED, EvaluationError, InvalidArgumentError, NotSupportedError, WinMLError
 from ..base.arguments import require_whole_number
 from ..base.arrays import (
     Array,
+    DeviceArray,
+    DType,
     as_device_array,
     as_host_array,
     can_export_dlpack,
     is_cuda_array,
 )
 from ..base.collections import ListOutput, MapOutput, NameMap
+from ..base.messages import type_name
 from ..base.winrt_object import Object
 from ..contracts.labels import require_labels
+from ..features.descriptors import (
+    FeatureDescriptor,
+    ImageFeatureDescriptor,
+    MapFeatureDescriptor,
+    SequenceFeatureDescriptor,
+    TensorFeatureDescriptor,
+    is_untyped,
+)
 from ..features.pictures import ImageFeatureValue
-from ..features.tensor import Tensor
+from ..features.tensor import Tensor, wrap_array
+from ..features.tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES
 from ..imaging.bitmap import VideoFrame
+from ..imaging.contract import ImageContract
+from ..imaging.detensorize import detensorize
+from ..imaging.formats import BufferCache
 from ..imaging.picture_placement import PicturePlacement
+from ..runtime.runs import StaysOnDevice, Value
 
 if TYPE_CHECKING:
     from ..features import tensor_classes as tensors
@@ -305,3 +321,109 @@ def rank_classes(array: Array, count: int, labels: Sequence[str] = ()) -> list[P
         )
     best = np.argsort(-scores, kind="stable")[:count]
     return [Prediction(int(i), float(scores[i]), str(labels[i]) if len(labels) else "") for i in best]
+
+
+# How an engine's values become the objects of a result.
+
+
+Memory = Array | DeviceArray | StaysOnDevice | None
+"""Where an engine writes an output; None where it allocates the memory."""
+
+
+class OutputSlot:
+    """Receives one output of every run.
+
+    Attributes:
+        name: the output's.
+        value: what the caller bound; None if nothing is bound.
+        memory: where the engine writes the output.
+        targets: the arrays, lists, dicts and tensors that a run writes to; none if nothing is bound.
+    """
+
+    memory: Memory = None
+    targets: Sequence[object] = ()
+
+    def __init__(self, descriptor: FeatureDescriptor, value: Any = None) -> None:
+        self.name, self.value = descriptor.name, value
+        self._descriptor = descriptor
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the bound tensor has other memory than at the bind: another evaluation has replaced it."""
+        return False
+
+    def receive(self, value: Value | DeviceArray | None) -> Any:
+        """Takes the engine's value, or None if the engine wrote to bound memory; returns the caller's object."""
+        raise NotImplementedError
+
+    def invalidate(self) -> None:
+        """After a failed run, makes the bound object empty, or an error to read, until a run succeeds."""
+
+
+class UnboundOutput(OutputSlot):
+    """The slot of an unbound output: a new object after every run. For many threads."""
+
+    def __init__(self, descriptor: FeatureDescriptor) -> None:
+        super().__init__(descriptor)
+        self._tensor_class: type[Tensor] | None = None
+        if isinstance(descriptor, TensorFeatureDescriptor):
+            self._tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
+
+    def receive(self, value: Value | DeviceArray | None) -> Any:
+        """Wraps the engine's value, or turns it into pictures."""
+        descriptor, tensor_class = self._descriptor, self._tensor_class
+        if not isinstance(value, np.ndarray):
+            return convert_to_python(value, descriptor)
+        if tensor_class is not None and value.dtype == tensor_class.dtype:
+            return wrap_array(tensor_class, value)
+        if isinstance(descriptor, ImageFeatureDescriptor):
+            return self._make_pictures(value, descriptor.contract)
+        if is_untyped(descriptor) and value.dtype in CLASSES_BY_DTYPE:
+            return wrap_array(CLASSES_BY_DTYPE[value.dtype], value)
+        if isinstance(descriptor, TensorFeatureDescriptor) and tensor_class is None:
+            raise NotSupportedError(  # numpy has no type for it: the engine returns float8, say, as bytes
+                f"The output {descriptor.name} has an element type that Windows ML and numpy lack, such as float8 or "
+                "bfloat16.",
+                hint="In the model, add a Cast to float32 after that output.",
+            )
+        raise make_output_error(descriptor, value, tensor_class.dtype if tensor_class else None)
+
+    def _make_pictures(self, value: Array, contract: ImageContract) -> ImageFeatureValue | list[VideoFrame]:
+        require_pictures(value, contract, self._descriptor)
+        height, width = (value.shape[axis] for axis in contract.axes()[1:])
+        frames = [VideoFrame(contract.bitmap_pixel_format, width, height) for _ in value]
+        buffers = BufferCache()
+        for tensor, frame in zip(value, frames, strict=True):
+            detensorize(tensor, contract, frame.software_bitmap, buffers)
+        return ImageFeatureValue(frames) if len(frames) == 1 else ListOutput(frames)
+
+
+def convert_to_python(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) -> Any:
+    """Converts a map to a dict, and a sequence to a list of dicts or tensors."""
+    if isinstance(value, dict) and (isinstance(descriptor, MapFeatureDescriptor) or is_untyped(descriptor)):
+        return MapOutput(value)
+    if isinstance(value, list) and (isinstance(descriptor, SequenceFeatureDescriptor) or is_untyped(descriptor)):
+        return ListOutput(
+            wrap_array(CLASSES_BY_DTYPE[element.dtype], element)
+            if isinstance(element, np.ndarray) and element.dtype in CLASSES_BY_DTYPE
+            else convert_to_python(element, getattr(descriptor, "element_descriptor", descriptor))
+            for element in value
+        )
+    raise make_output_error(descriptor, value)
+
+
+def require_pictures(value: Array, contract: ImageContract, descriptor: FeatureDescriptor) -> None:
+    """Refuses an output that the model declares as a picture, but whose values are not."""
+    if value.ndim != 4 or value.shape[contract.axes()[0]] != contract.channels or 0 in value.shape:
+        raise make_output_error(descriptor, value)
+
+
+def make_output_error(descriptor: FeatureDescriptor, value: object, dtype: DType | None = None) -> EvaluationError:
+    """The error for an output that is not what the model declares: of another dtype, or else of another kind."""
+    actual = f"{value.dtype} of shape {value.shape}" if isinstance(value, np.ndarray) else type_name(value)
+    return EvaluationError(
+        f"The engine produced an unexpected evaluation output for unbound output variable {descriptor.name}: "
+        f"expected {dtype or descriptor.expects()}, got {actual}.",
+        hint="Correct the types that the model declares, or what a function in its place returns.",
+        hresult=E_UNEXPECTED,
+    )

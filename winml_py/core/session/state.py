@@ -43,8 +43,8 @@ from ..runtime.engine import Engine
 from ..runtime.pool import Lease
 from ..runtime.request import CompileRequest
 from ..runtime.runs import Bound
-from .outputs import OutputSlot, TensorOutput, UnboundOutput, prepare_output, require_no_overlap
-from .result import LearningModelEvaluationResult, ModelFacts
+from .outputs import TensorOutput, prepare_output, require_no_overlap
+from .result import LearningModelEvaluationResult, ModelFacts, OutputSlot, UnboundOutput
 
 if TYPE_CHECKING:
     from .device_pictures import DeviceTensorizer, PictureModels
@@ -444,7 +444,7 @@ class BindingState:
                 prepared = prepare(value, feature, location=engine.location)
                 slot.put(prepared, self.bound, self._tensorizer, self._buffer_caches)
         for name, output in self._outputs.items():
-            if output.is_stale:
+            if output.value is not None and output.is_stale:
                 self._put_output(prepare_output(output.value, self.session_state.outputs[name], NO_PROPERTIES, engine))
                 self._is_ready = False
         if engine.location is not None:
