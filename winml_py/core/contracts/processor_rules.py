@@ -85,8 +85,9 @@ class ProcessorSettings(NamedTuple):
             raise self.make_error(f"{self.kind} takes a height and a width, but {key} states {' and '.join(edges)}")
         return edges["height"], edges["width"]
 
-    def require_single_edge(self, edges: Mapping[str, int], edge: str) -> int:
-        """The only edge that a size may state."""
+    def read_single_edge(self, edge: str) -> int:
+        """The only edge that the size states, which must be this one; a single number is its length."""
+        edges = self.read_edges("size", edge)
         if edges.keys() != {edge}:
             raise self.make_error(f"{self.kind} takes a {edge}, but size states {' and '.join(edges)}")
         return edges[edge]
@@ -134,25 +135,21 @@ def stretch(settings: ProcessorSettings) -> Geometry:
 
 def scale_shortest(settings: ProcessorSettings) -> Geometry:
     """The shortest edge, or height and width, and a crop."""
-    edges = settings.read_edges("size", "shortest_edge")
-    return (
-        stretch(settings)
-        if "height" in edges
-        else _scale_shortest_and_crop(settings, settings.require_single_edge(edges, "shortest_edge"))
-    )
+    if "height" in settings.read_edges("size", "shortest_edge"):
+        return stretch(settings)
+    return _scale_shortest_and_crop(settings, settings.read_single_edge("shortest_edge"))
 
 
 def levit(settings: ProcessorSettings) -> Geometry:
     """The shortest edge, times 256 / 224, and a crop."""
-    edges = settings.read_edges("size", "shortest_edge")
-    if "height" in edges:
+    if "height" in settings.read_edges("size", "shortest_edge"):
         return stretch(settings)
-    return _scale_shortest_and_crop(settings, int(256 / 224 * settings.require_single_edge(edges, "shortest_edge")))
+    return _scale_shortest_and_crop(settings, int(256 / 224 * settings.read_single_edge("shortest_edge")))
 
 
 def convnext(settings: ProcessorSettings) -> Geometry:
     """Below 384: the shortest edge over `crop_pct`, and a crop; otherwise stretched."""
-    side = settings.require_single_edge(settings.read_edges("size", "shortest_edge"), "shortest_edge")
+    side = settings.read_single_edge("shortest_edge")
     if side >= 384:
         return _stretch_to((side, side))
     ratio = 224 / 256 if settings.values["crop_pct"] is None else settings.read_ratio("crop_pct")
@@ -164,13 +161,13 @@ def poolformer(settings: ProcessorSettings) -> Geometry:
     edges = settings.read_edges("size", "shortest_edge")
     if "height" in edges and edges["height"] != edges.get("width"):
         raise settings.make_error("size is not a square, and crop_pct needs one")
-    side = edges.get("height") or settings.require_single_edge(edges, "shortest_edge")
+    side = edges.get("height") or settings.read_single_edge("shortest_edge")
     return _scale_shortest_and_crop(settings, int(side / settings.read_ratio("crop_pct")))
 
 
 def textnet(settings: ProcessorSettings) -> Geometry:
     """The shortest edge, both edges then up to a multiple, and a crop if requested."""
-    side = settings.require_single_edge(settings.read_edges("size", "shortest_edge"), "shortest_edge")
+    side = settings.read_single_edge("shortest_edge")
     multiple = Multiple(settings.read_pixels("size_divisor"), ImageRounding.UP)
     return _scale_and_crop(settings, ShortestSide(side, multiple=multiple), (side, side))
 
@@ -193,7 +190,7 @@ def glpn(settings: ProcessorSettings) -> Geometry:
 
 def sam(settings: ProcessorSettings) -> Geometry:
     """The longest edge, then padding."""
-    side = settings.require_single_edge(settings.read_edges("size", "longest_edge"), "longest_edge")
+    side = settings.read_single_edge("longest_edge")
     scaling = Fit((side, side), ImageRounding.HALF_UP, ends=_CORNER)
     if not settings.is_on("do_pad"):
         return {"scaling": scaling}
@@ -202,7 +199,7 @@ def sam(settings: ProcessorSettings) -> Geometry:
 
 def vilt(settings: ProcessorSettings) -> Geometry:
     """The shortest edge, the longest at most 1333 / 800 of it; both edges then down to a multiple."""
-    side = settings.require_single_edge(settings.read_edges("size", "shortest_edge"), "shortest_edge")
+    side = settings.read_single_edge("shortest_edge")
     scaling = ShortestSide(
         side,
         limit=int(1333 / 800 * side),
