@@ -29,10 +29,10 @@ PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
     # What was measured, rounded up.
-    "lines of code": 27_000,
-    "lines of code in core/": 14_950,
-    "lines of docstrings": 7_900,
-    "files": 264,
+    "lines of code": 26_100,
+    "lines of code in core/": 14_200,
+    "lines of docstrings": 7_750,
+    "files": 220,
     "options of commands": 92,
     "words of docs": 42_000,
     "lines of code of tests": 38_150,
@@ -40,8 +40,8 @@ CEILINGS = {
     # What was measured.
     "names in __all__": 69,
     "binding classes of engines": 3,
-    "files from bind of a JPEG to the engine": 15,
-    "files of evaluate_features": 8,
+    "files from bind of a JPEG to the engine": 14,
+    "files of evaluate_features": 7,
     "modules in a circle": 0,
     "test files that import winml_py.core": 37,
 }

@@ -334,32 +334,31 @@ def _make_tensor(value: Any, descriptor: TensorFeatureDescriptor) -> Tensor | No
     tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
     if tensor_class is None:
         return None
+    shape: tuple[int, ...] | None = None
     if isinstance(value, (int, float, str, np.generic)):
-        shape = (1,) * len(descriptor.shape)
-        return _make_from_elements([value], shape, tensor_class) if _takes_number(descriptor) else None
-    if is_buffer(value):
+        if not _takes_number(descriptor):
+            return None
+        elements, shape = [value], (1,) * len(descriptor.shape)
+    elif is_buffer(value):
         return _make_from_buffer(value, descriptor, tensor_class)
-    if not isinstance(value, Sequence) or not value:
+    elif not isinstance(value, Sequence) or not value:
         return None
-    if all(map(is_buffer, value)):
+    elif all(map(is_buffer, value)):
         if not all(holds_elements(buffer, tensor_class.dtype) for buffer in value):
             return None
         data = bytearray().join(np.asarray(memoryview(buffer)).tobytes() for buffer in value)
         return tensor_class.create_from_buffer(_infer_shape(descriptor, len(data) // tensor_class.dtype.itemsize), data)
-    if any(isinstance(row, (list, tuple)) for row in value):
+    elif any(isinstance(row, (list, tuple)) for row in value):
         try:
             array = np.array(value, object)  # rows of unequal length become lists, which are no elements
         except (ValueError, TypeError):  # arrays of unequal shapes, or of a library that keeps them on a GPU
             return None
-        return _make_from_elements(array.reshape(-1).tolist(), array.shape, tensor_class)
-    if not all(is_element(element, descriptor.tensor_kind) for element in value):
+        elements, shape = array.reshape(-1).tolist(), array.shape
+    else:
+        elements = list(value)
+    if not all(is_element(element, descriptor.tensor_kind) for element in elements):
         return None
-    return _make_from_elements(list(value), _infer_shape(descriptor, len(value)), tensor_class)
-
-
-def _make_from_elements(elements: list[Any], shape: tuple[int, ...], tensor_class: type[Tensor]) -> Tensor | None:
-    if not all(is_element(element, tensor_class.tensor_kind) for element in elements):
-        return None
+    shape = _infer_shape(descriptor, len(elements)) if shape is None else shape
     return wrap_array(tensor_class, np.array(elements, tensor_class.dtype).reshape(shape))
 
 
