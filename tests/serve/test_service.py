@@ -52,7 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def service(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     words = [MODELS / "digits.onnx", MODELS / "shapes.onnx", folder, "--max-seconds", 2, "--max-waiting", 4]
     with run_service(
-        tmp_path_factory.mktemp("log") / "log", *words, "--max-bytes", "1MB", "--max-pixels", "1m"
+        tmp_path_factory.mktemp("log") / "log", *words, "--max-bytes", 1 << 20, "--max-pixels", 10**6
     ) as made:
         yield made
 
@@ -392,9 +392,6 @@ def test_exit_codes(tmp_path: Path) -> None:
     assert "Another model is named digits. Write NAME=" in words
     two = (MODELS / "digits.onnx", MODELS / "shapes.onnx", "--labels", MODELS / "digits.labels.txt")
     assert "--labels names the classes of one model" in require_failure(2, "serve", *two)
-    for text in ("10MX", "0", "-1", "1.5M"):
-        words = require_failure(2, "serve", MODELS / "digits.onnx", "--max-bytes", text)
-        assert f"Expected a number such as 10000000 or 10M, got '{text}'." in words
 
 
 def test_the_labels_of_a_model_that_has_none(tmp_path: Path) -> None:

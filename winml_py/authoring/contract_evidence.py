@@ -77,21 +77,6 @@ class ContractEvidence:
         return tuple(changes)
 
 
-def describe_outdated_evidence(model: LearningModel) -> list[str]:
-    """How a learned contract has changed since, in sentences. Nothing is computed."""
-    try:
-        evidence = ContractEvidence.from_metadata(model.metadata)
-    except InvalidArgumentError as error:
-        return [error.message]
-    if evidence is None or not (changes := evidence.changes(model)):
-        return []
-    return [
-        f"The contract was learned from {evidence.function}, and has changed since. "
-        f"{' '.join(changes)} Learn it again (learn_contract, or winml-py contract --learn), or remove {KEY} from "
-        "the metadata."
-    ]
-
-
 def find_stated_contract(features: Iterable[FeatureDescriptor]) -> ImageContract | None:
     """The contract of the first picture input, which the metadata state for all of them; None if there is none."""
     contracts = (image.contract for image in features if isinstance(image, ImageFeatureDescriptor))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -14,10 +13,8 @@ import click
 
 from .._examples import NOTHING_STATED, StatedSizes
 from .._values import CONTRACTS, load_model
-from ..core.base.arguments import suggest_path
-from ..core.base.atomic_files import fold_case, is_same_file
+from ..core.base.atomic_files import is_same_file
 from ..core.base.messages import did_you_mean
-from ..core.contracts.exporters import ExporterFacts
 from ..core.contracts.files import find_model_files, read_contract
 from ..core.features.descriptors import ImageFeatureDescriptor
 from ..core.imaging.contract import ImageContract
@@ -27,8 +24,7 @@ from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..core.session.sources import find_files
 from ..enums import Precision
-from ..errors import InvalidArgumentError, StorageNotFoundError
-from .failures import INPUT, Failure
+from ..errors import InvalidArgumentError
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -46,24 +42,15 @@ force_option = click.option(
 )
 
 
-class InputFile(click.Path):
-    """A file to read. If it is missing, the exit code is that of a missing picture, not that of wrong usage."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Called by click."""
-        if value and not os.path.isfile(value):
-            error = StorageNotFoundError(f"{value}: There is no such file.", hint=suggest_path(value))
-            raise Failure(str(error), INPUT) from error
-        return super().convert(value, param, ctx)
-
+_INPUT_FILE = click.Path(exists=True, dir_okay=False)
 
 labels_option = click.option(
-    "--labels", type=InputFile(), metavar="FILE", help="Class names, one per line, or a config.json."
+    "--labels", type=_INPUT_FILE, metavar="FILE", help="Class names, one per line, or a config.json."
 )
 isolated_option = click.option("--isolated", is_flag=True, help="Evaluate in a separate process, safe from crashes.")
 device_option = click.option("--device", default="cpu", metavar="NAME", help="cpu (default), gpu, or a device name.")
 settings_option = click.option(
-    "--settings", type=InputFile(), default="", metavar="FILE", help="Use options that `winml-py tune` wrote."
+    "--settings", type=_INPUT_FILE, metavar="FILE", help="Use options that `winml-py tune` wrote."
 )
 
 
@@ -80,7 +67,7 @@ def output_option(words: str, option: str = "--output", metavar: str = "PATH", *
         @wraps(command)
         def with_output(*args: object, **options: Any) -> Any:
             if path := options[field]:
-                require_unnamed(path, field)
+                require_unnamed(path)
             return command(*args, **options)
 
         return add(with_output)
@@ -88,30 +75,20 @@ def output_option(words: str, option: str = "--output", metavar: str = "PATH", *
     return decorate
 
 
-def require_unnamed(path: str, own: str = "") -> None:
+def require_unnamed(path: str) -> None:
     """Refuses to overwrite a file that the command line names, by any path or link, unless --force is given.
 
-    Every parameter counts: an argument that is the path of this file names it. Other outputs are compared by path only:
-    neither file need exist yet.
-
-    Args:
-        path: the file to write.
-        own: the name of the parameter that states the output; "" if the command chose the path.
+    Every parameter but the output counts: an argument that is the path of this file names it.
 
     Raises:
         click.UsageError: the command line names the file.
     """
     ctx = click.get_current_context()
-    if ctx.meta.get(_FORCE):
+    if ctx.meta.get(_FORCE) or not os.path.isfile(path):
         return
     for parameter in ctx.command.params:
-        value = ctx.params.get(str(parameter.name))
-        if isinstance(parameter, OutputOption):
-            paths = (fold_case(os.path.realpath(each)) for each in (path, value or ""))
-            is_named = own not in ("", parameter.name) and value and len(set(paths)) == 1
-        else:
-            is_named = os.path.isfile(path) and any(is_same_file(path, named) for named in _find_named_files(value))
-        if is_named:
+        named = () if isinstance(parameter, OutputOption) else _find_named_files(ctx.params.get(str(parameter.name)))
+        if any(is_same_file(path, file) for file in named):
             is_option = isinstance(parameter, click.Option)
             reason = f"{parameter.opts[0]} names this file" if is_option else "This is an input"
             hint = ", or add --force to replace it" if _FORCE in ctx.meta else ""
@@ -123,8 +100,7 @@ def _find_named_files(value: object) -> Iterator[str]:
 
     Of a model, these are all the files that it consists of.
     """
-    values = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
-    for text in values:
+    for text in value if isinstance(value, tuple) else (value,):
         if not isinstance(text, str):  # a number, such as a side of --size
             continue
         after_name = text.partition("=")[2]
@@ -208,7 +184,7 @@ class Setup:
         device: a name that `LearningModelDevice.find` finds.
         engine: as `LearningModelSessionOptions.engine`.
         precision: as `LearningModelSessionOptions.precision`.
-        settings: a file that `LearningModelSessionOptions.load` reads, or "". It replaces engine and precision.
+        settings: a file that `LearningModelSessionOptions.load` reads. It replaces engine and precision.
         contract: the contract of the inputs that it fits; None for the model's own.
         sizes: stated values for sizes that the model leaves free; sessions fix them.
         isolated: whether the engine gets a separate process, even if the settings say otherwise.
@@ -217,7 +193,7 @@ class Setup:
     device: str = "cpu"
     engine: str | None = None
     precision: Precision = Precision.AUTO
-    settings: str = ""
+    settings: str | None = None
     contract: ImageContract | None = None
     sizes: StatedSizes = NOTHING_STATED
     isolated: bool = False
@@ -231,14 +207,6 @@ class Setup:
         model = load_model(path, self.contract)
         if self.sizes.picture is None:
             return model
-        stride = ExporterFacts.from_metadata(model.metadata).stride
-        if stride and any(side % stride for side in self.sizes.picture):
-            stated_size = ",".join(map(str, self.sizes.picture))
-            height, width = (math.ceil(side / stride) * stride for side in self.sizes.picture)
-            raise InvalidArgumentError(
-                f"Expected a size in multiples of {stride}, the stride in the model's metadata, got {stated_size}.",
-                hint=f"Write --size {height},{width}.",
-            )
         for feature in model.input_features:
             if isinstance(feature, ImageFeatureDescriptor) and feature.contract.size is not None:
                 model.contracts[feature.name] = replace(feature.contract, size=None)
@@ -289,7 +257,7 @@ def setup_options(command: Callable[..., Any]) -> Callable[..., Any]:
         device: str,
         engine: str | None,
         precision: Precision,
-        settings: str,
+        settings: str | None,
         contract: ImageContract | None,
         sizes: StatedSizes,
         **options: object,

@@ -48,7 +48,7 @@ from .arguments import (
 )
 from .failures import prefix_errors
 from .files import assign_files, read_files
-from .style import emit, print_line, warn_outdated
+from .style import emit, print_line
 
 _PICTURES = {known.name.removesuffix("8").lower(): known for known in INTERLEAVED_FORMATS}
 
@@ -118,7 +118,7 @@ def contract(
         stated = _find_stated(model, source, fields)
     if stated:
         facts["contract"] = stated.describe()
-    with prefix_errors(model, labels or "", *samples):
+    with prefix_errors(model, labels, *samples):
         if is_built_in:
             order = _PICTURES[pictures or "rgb"]  # the byte order of Pillow and most programs
             facts["pictures"] = order.name
@@ -133,7 +133,6 @@ def contract(
     emit(facts, as_json, lambda facts: _print_contract(facts, learned))
     if is_stated and stated:
         _warn_odd_range(output, stated)
-    warn_outdated(output, LearningModel.load(output))
 
 
 def _compare_with_bind(

@@ -7,8 +7,6 @@ import os
 import platform
 import re
 import sys
-import time
-import timeit
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import metadata
@@ -17,20 +15,20 @@ import click
 import numpy as np
 
 from .. import __version__
+from .._values import evaluate_to_arrays
 from ..core import cache
 from ..core.base.agreement import FLOAT_TOLERANCE, compute_relative_error
 from ..core.base.child_process import start_main, wait_for_main
-from ..core.base.machine import count_allowed_cores, count_usable_cores, read_cgroup_quota
+from ..core.base.machine import count_usable_cores
 from ..core.base.messages import Facts
-from ..core.imaging.resize import import_fast_resizer
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.runtime.providers import nvidia, plugins
 from ..core.runtime.providers.nvidia import read_built_versions
-from ..core.session.session import LearningModelBinding, LearningModelSession
+from ..core.session.session import LearningModelSession
 from ..errors import WinMLError
 from .arguments import json_option
-from .style import emit, format_number, format_size, print_line, print_pairs, print_table
+from .style import emit, format_size, print_line, print_pairs, print_table
 
 
 @click.command()
@@ -106,16 +104,11 @@ def _hide_home(text: str) -> str:
 def _list_findings(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "winml-py", f"{facts['winml_py']}, Python {facts['python']}, {facts['system']}"
     yield "packages", ", ".join(f"{name} {version}" for name, version in facts["packages"].items())
-    yield "scaling of pictures", _SCALING[facts["scaling"]]
-    cores = facts["cores"]
-    limit = "" if cores["control_group"] is None else f", {cores['control_group']:g} by the container's limit"
-    yield "cores", f"{cores['usable']} of {cores['machine']}; {cores['affinity']} by affinity{limit}"
+    yield "cores", f"{facts['cores']['usable']} of {facts['cores']['machine']}"
     for provider in facts["providers"]:
         devices = ", ".join(provider["devices"])
         works = f"runs on {devices}" if devices else provider["problem"] or "runs on the CPU"
         yield provider["package"], f"{provider['version']}: {works}"
-    for name, use in facts["not_installed"].items():
-        yield name, f"not installed; for {use}"
     drivers = facts["drivers"]
     yield "NVIDIA driver", ", ".join(drivers["nvidia"]) or "none found"
     if drivers["cuda_wanted"] or drivers["cuda_found"]:
@@ -134,19 +127,16 @@ def _list_findings(facts: Facts) -> Iterator[tuple[str, str]]:
 def _format_test(device: Facts) -> str:
     if "problem" in device:
         return str(device["problem"])
-    first = format_number(device["first_ms"], 0)
-    each = format_number(device["evaluation_ms"])
     error = "" if device["hardware"] == "cpu" else f"; its results differ from the CPU's by {device['error']:.1g}"
-    return f"works; a small model took {first} ms with its session, then {each} ms each{error}"
+    return f"works{error}"
 
 
 # What is installed and what works: the facts that `winml-py doctor` prints.
 
 
-RESIZER = "cykooz-resizer"
 PACKAGES = (
     *("numpy", "onnx", "onnx-ir", "onnxruntime", "onnxruntime-gpu", "windowsml"),
-    *("pillow", "opencv-python-headless", "simplejpeg", RESIZER),
+    *("pillow", "opencv-python-headless", "simplejpeg", "cykooz-resizer"),
 )
 CLASHES = (
     ("onnxruntime", *(f"onnxruntime-{kind}" for kind in ("gpu", "directml", "openvino", "qnn", "training"))),
@@ -154,24 +144,8 @@ CLASHES = (
 )
 """Packages that write to the same files: the last one installed overwrites the others, and removing one breaks them."""
 
-EXTRAS = {
-    "onnxruntime-ep-webgpu": "any GPU with a Vulkan, Metal or Direct3D 12 driver: pip install 'winml-py[gpu]'",
-    "openvino": "a second engine for any maker's CPUs: pip install 'winml-py[openvino]'",
-    "onnxruntime-ep-openvino": "Intel's GPUs and NPUs: pip install 'winml-py[intel]'",
-    "onnx-ir": "the converter to float16: pip install 'winml-py[float16]'",
-    "cupy-cuda13x": "arrays on NVIDIA cards: pip install 'winml-py[cuda]'",
-    "starlette": "the page of `winml-py view`: pip install 'winml-py[view]'",
-    "prometheus-client": "`winml-py serve`: pip install 'winml-py[serve]'",
-}
-"""A package of each extra, and what it is for."""
-
 TRY_SECONDS = 30.0
 """The time limit per device."""
-
-_SCALING = {
-    RESIZER: f"{RESIZER}, with Pillow's kernels",
-    "pillow": f"Pillow, several times slower: {RESIZER} is not installed, or fails to import",
-}
 
 
 def diagnose() -> Facts:
@@ -187,14 +161,8 @@ def diagnose() -> Facts:
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "packages": packages,
-        "scaling": "pillow" if import_fast_resizer() is None else RESIZER,
         "problems": _find_clashes(),
-        "cores": {
-            "machine": os.cpu_count(),
-            "affinity": count_allowed_cores(),
-            "control_group": read_cgroup_quota(),
-            "usable": count_usable_cores(),
-        },
+        "cores": {"machine": os.cpu_count(), "usable": count_usable_cores()},
         "providers": [
             {
                 "package": plugin.package,
@@ -204,7 +172,6 @@ def diagnose() -> Facts:
             }
             for plugin in probed
         ],
-        "not_installed": {name: use for name, use in EXTRAS.items() if not _find_versions((name,))},
         "drivers": {
             "cuda_found": _find_cuda_packages(),
             "cuda_wanted": read_built_versions(),
@@ -275,17 +242,11 @@ def main(index: str) -> Facts:
 def _run_small_model(device: LearningModelDevice) -> Facts:
     model = LearningModel.load(_make_small_model())
     picture = np.random.default_rng(0).random((1, 3, 32, 32), np.float32)
-    started = time.perf_counter()
-    session = LearningModelSession(model, device)
-    binding = LearningModelBinding(session)
-    binding.bind("x", picture)
-    outputs = session.evaluate(binding).outputs["y"].to_numpy()
-    first = time.perf_counter() - started
-    expected = LearningModelSession(model).evaluate_features({"x": picture}).outputs["y"].to_numpy()
-    count, seconds = timeit.Timer(lambda: session.evaluate(binding)).autorange()
-    error = compute_relative_error(expected, outputs)
-    facts = {"first_ms": first * 1e3, "evaluation_ms": seconds / count * 1e3, "error": error}
-    return facts | ({} if error <= FLOAT_TOLERANCE else {"problem": "its results differ from the CPU's"})
+    came, expected = (
+        evaluate_to_arrays(LearningModelSession(model, where), {"x": picture})["y"] for where in (device, None)
+    )
+    error = compute_relative_error(expected, came)
+    return {"error": error} | ({} if error <= FLOAT_TOLERANCE else {"problem": "its results differ from the CPU's"})
 
 
 def _make_small_model() -> bytes:

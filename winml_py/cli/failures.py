@@ -69,7 +69,7 @@ def describe_error(error: click.ClickException) -> Facts:
 
 
 @contextmanager
-def prefix_errors(*paths: str) -> Iterator[None]:
+def prefix_errors(subject: str, *others: str | None) -> Iterator[None]:
     """Prefixes an error with the first path, unless it begins with one of the paths.
 
     Raises:
@@ -79,12 +79,12 @@ def prefix_errors(*paths: str) -> Iterator[None]:
         yield
     except errors.WinMLError as error:
         text = str(error)
-        absolute = os.path.abspath(paths[0])
-        prefixes = tuple(prefix for path in paths if path for prefix in (path, os.path.abspath(path)))
+        absolute = os.path.abspath(subject)
+        paths = [path for path in (subject, *others) if path]
         if text.startswith(f"{absolute}: "):
-            text = paths[0] + text.removeprefix(absolute)  # as the user wrote it
-        elif not (isinstance(error, _ABOUT_NO_FILE) or text.startswith(prefixes)):
-            text = f"{paths[0]}: {text}"
+            text = subject + text.removeprefix(absolute)  # as the user wrote it
+        elif not (isinstance(error, _ABOUT_NO_FILE) or text.startswith((*paths, *map(os.path.abspath, paths)))):
+            text = f"{subject}: {text}"
         raise Failure(text, find_exit_code(error)) from error
 
 

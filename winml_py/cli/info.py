@@ -6,7 +6,7 @@ from textwrap import shorten
 
 import click
 
-from ..authoring.contract_evidence import KEY, ContractEvidence, describe_outdated_evidence
+from ..authoring.contract_evidence import KEY, ContractEvidence
 from ..authoring.known_answers import KEY as SAMPLES_KEY
 from ..authoring.known_answers import read_answers
 from ..core.base.messages import Facts
@@ -42,7 +42,6 @@ def info(model: str, as_json: bool) -> None:
 def _describe_model(model: LearningModel, path: str) -> Facts:
     return {
         "model": path,
-        "outdated": describe_outdated_evidence(model),
         **{name: getattr(model, name) for name in _FACTS},
         "opsets": {domain or "ai.onnx": version for domain, version in model.opsets.items()},
         "metadata": dict(model.metadata),
@@ -56,15 +55,15 @@ def _describe_model(model: LearningModel, path: str) -> Facts:
 
 
 def _describe_evidence(model: LearningModel) -> Facts | None:
-    """The function that the contract was learned from, and whether the contract is unchanged since."""
+    """The function that the contract was learned from, and how the contract has changed since."""
     try:
         evidence = ContractEvidence.from_metadata(model.metadata)
     except InvalidArgumentError as error:
-        return {"function": None, "is_unchanged": False, "error": str(error)}
+        return {"function": None, "changes": [str(error)], "not_tried": ""}
     if evidence is None:
         return None
-    is_unchanged = not evidence.changes(model)
-    return {"function": evidence.function, "is_unchanged": is_unchanged, "not_tried": evidence.not_tried}
+    changes = list(evidence.changes(model))
+    return {"function": evidence.function, "changes": changes, "not_tried": evidence.not_tried}
 
 
 def _describe_samples(model: LearningModel) -> list[str]:
@@ -77,10 +76,9 @@ def _describe_samples(model: LearningModel) -> list[str]:
 
 def _format_evidence(evidence: Facts) -> str:
     if evidence["function"] is None:
-        return str(evidence["error"])
-    if evidence["is_unchanged"]:
-        return f"the contract was learned from {evidence['function']}, and is unchanged. {evidence['not_tried']}"
-    return f"the contract was changed after it was learned from {evidence['function']}"
+        return str(evidence["changes"][0])
+    changes = " ".join(evidence["changes"]) or f"It is unchanged. {evidence['not_tried']}"
+    return f"The contract was learned from {evidence['function']}. {changes}"
 
 
 def _describe_feature(feature: FeatureDescriptor) -> Facts:
@@ -107,8 +105,6 @@ def _describe_feature(feature: FeatureDescriptor) -> Facts:
 
 
 def _print_model(facts: Facts) -> None:
-    for reason in facts["outdated"]:
-        print_line(reason, "bold yellow")
     opsets = ", ".join(f"{domain} {version}" for domain, version in facts["opsets"].items())
     about = {
         "model": facts["name"],

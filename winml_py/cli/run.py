@@ -40,7 +40,7 @@ from .arguments import (
 )
 from .failures import Failure, describe_error, prefix_errors
 from .files import assign_files, read_files
-from .style import emit, format_number, print_line, print_table, show_progress, warn_outdated
+from .style import emit, format_number, print_line, print_table, show_progress
 from .videos import find_video, list_targets, write_outputs, write_video
 
 if TYPE_CHECKING:
@@ -104,9 +104,8 @@ def run(
             "winml-py perf evaluates on example inputs."
         )
     with show_progress("evaluating") as advance:
-        with prefix_errors(model, *inputs, labels or "", setup.settings):
+        with prefix_errors(model, *inputs, labels, setup.settings):
             loaded = setup.load(model)
-            warn_outdated(model, loaded)
             evaluations = list(assign_files(loaded, inputs))
             options = setup.make_options(loaded)
             if not setup.settings and any(find_video(files) for _, files in evaluations):
@@ -284,7 +283,6 @@ def _check(path: str, setup: Setup, as_json: bool) -> None:
     facts: Facts = {"model": path}
     with prefix_errors(path):
         model, device = setup.load(path), LearningModelDevice.find(setup.device)
-        warn_outdated(path, model)
         if evidence := ContractEvidence.from_metadata(model.metadata):
             changes = evidence.changes(model)
             facts["contract"] = {"function": evidence.function, "problems": changes, "is_right": not changes}

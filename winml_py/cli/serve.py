@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +17,7 @@ from ..core.runtime.device import LearningModelDevice
 from .arguments import Setup, isolated_option, json_option, labels_option, setup_options
 from .failures import prefix_errors
 from .files import list_models
-from .style import emit, print_line, warn_outdated
-
-
-def _read_amount(step: int, _: click.Context, __: click.Parameter, text: str | None) -> int | None:
-    """A whole number above 0, which may have K, M or G behind it, each `step` times the one before."""
-    if text is None:
-        return None
-    match = re.fullmatch(r"([1-9]\d*) ?([KMG]?)(i?B)?", text, re.IGNORECASE)
-    if match is None:
-        raise click.BadParameter(f"Expected a number such as 10000000 or 10M, got {text!r}.")
-    factor: int = step ** " KMG".index(match[2].upper() or " ")
-    return int(match[1]) * factor
+from .style import emit, print_line
 
 
 @click.command()
@@ -41,10 +28,8 @@ def _read_amount(step: int, _: click.Context, __: click.Parameter, text: str | N
 @click.option("--idle", type=click.FloatRange(0), default=0, metavar="S", help="Close a model after S idle seconds.")
 @click.option("--max-waiting", "waiting", type=click.IntRange(1), metavar="N", help="Requests at once.  [128]")
 @click.option("--max-seconds", "seconds", type=click.FloatRange(0.1), metavar="S", help="Limit for a request.  [30]")
-@click.option(
-    "--max-bytes", callback=partial(_read_amount, 1024), metavar="N", help="Bytes of a request, as 10M.  [64 MB]"
-)
-@click.option("--max-pixels", callback=partial(_read_amount, 1000), metavar="N", help="Pixels of a picture.  [50 M]")
+@click.option("--max-bytes", type=click.IntRange(1), metavar="N", help="Bytes of a request.  [64 MB]")
+@click.option("--max-pixels", type=click.IntRange(1), metavar="N", help="Pixels of a picture.  [50 million]")
 @click.option("--log", type=click.Choice(("text", "json")), default="text", metavar="KIND", help="text or json.")
 @labels_option
 @setup_options
@@ -79,9 +64,8 @@ def serve(
         raise click.UsageError("--labels names the classes of one model. Serve other models with another command.")
     served = []
     for name, path in files.items():
-        with prefix_errors(path, labels or "", setup.settings):
+        with prefix_errors(path, labels, setup.settings):
             model = setup.load(path)
-            warn_outdated(path, model)
             options = setup.make_options(model)
             if not setup.settings:
                 options.intra_op_num_threads = 1  # requests are evaluated concurrently, one per core

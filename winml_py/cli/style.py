@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from ..core.model.model import LearningModel
-
 
 def emit(facts: Facts, as_json: bool, table: Callable[[Facts], object]) -> None:
     """Prints a command's results.
@@ -221,13 +219,3 @@ def warn_assumed(model: str, sizes: Facts) -> None:
                 "To set it, add --size H,W or --dim NAME=N.",
                 is_error=True,
             )
-
-
-def warn_outdated(path: str, model: LearningModel) -> None:
-    """Prints to standard error how a learned contract has changed since."""
-    if not any(key.startswith("winml_py.") for key in model.metadata):
-        return  # most models have neither
-    from ..authoring.contract_evidence import describe_outdated_evidence
-
-    for reason in describe_outdated_evidence(model):
-        print_line(f"{path}: {reason}", "bold yellow", is_error=True)

@@ -12,7 +12,6 @@ import numpy as np
 
 from .._examples import MAX_NUMBERS
 from .._http import MAX_REQUEST_PIXELS
-from ..authoring.contract_evidence import describe_outdated_evidence
 from ..core.base.agreement import as_numpy
 from ..core.base.arrays import Array
 from ..core.base.async_operation import AsyncOperation
@@ -164,7 +163,6 @@ class OpenModel:
         return {
             "name": self.name,
             "description": self.model.description,
-            "outdated": describe_outdated_evidence(self.model),
             "is_isolated": self.is_isolated,
             "inputs": [self._describe_input(feature) for feature in self.features.values()],
             "outputs": [{"name": feature.name, "words": feature.describe()} for feature in self.model.output_features],

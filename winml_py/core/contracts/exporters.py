@@ -18,7 +18,7 @@ from ..imaging.contract import ImageContract
 from ..imaging.scaling import CropRatio, Ends, Stretch
 from .labels import order_labels
 
-# Ultralytics: `task`, `imgsz`, `channels`, `names`, `stride`, `kpt_shape`. The values are Python literals.
+# Ultralytics: `task`, `imgsz`, `channels`, `names`, `kpt_shape`. The values are Python literals.
 
 
 class ExporterFacts(NamedTuple):
@@ -26,13 +26,11 @@ class ExporterFacts(NamedTuple):
 
     Attributes:
         task: "detect", "pose", ...; "" if not stated.
-        stride: the sides of pictures are multiples of it; 0 if not stated.
         points: how many points an object has, and how many numbers each has; None if not stated.
         has_suppression: whether the model suppresses overlapping boxes.
     """
 
     task: str
-    stride: int
     points: tuple[int, int] | None
     has_suppression: bool
 
@@ -40,13 +38,12 @@ class ExporterFacts(NamedTuple):
     def from_metadata(cls, metadata: Mapping[str, str]) -> ExporterFacts:
         """Reads them; values that the exporter would not write count as not stated."""
         task = metadata.get("task", "") if metadata.get("author") == "Ultralytics" else ""
-        stride = metadata.get("stride", "")  # YOLOv5's exporter states it, too, but no author
         has_suppression = metadata.get("end2end") == "True" or "'nms': True" in metadata.get("args", "")
         points = None
         match _parse_literal(metadata.get("kpt_shape", ""), 100):
             case [int(count), int(numbers)] if count > 0 and numbers in (2, 3):
                 points = count, numbers
-        return cls(task, int(stride) if stride.isdecimal() and len(stride) < 5 else 0, points, has_suppression)
+        return cls(task, points, has_suppression)
 
 
 def _parse_literal(text: str, longest: int) -> object:

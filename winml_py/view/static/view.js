@@ -214,8 +214,6 @@ async function openModel(facts, picture = Object.values(bench.pictures)[0]) {
   find("model-name").textContent = shown(facts.name);
   document.title = `${shown(facts.name)}: what the model sees`;
   find("model-about").textContent = shown(facts.description || facts.outputs.map((one) => `${one.name}: ${one.words}`).join("; "));
-  find("outdated").hidden = !facts.outdated.length;
-  find("outdated").textContent = shown(facts.outdated.join(" "));
   find("save-name").value = `${facts.name.replace(/\.onnx$/i, "")}_contract.onnx`;
   find("saved").textContent = "";
   find("isolation").hidden = facts.is_isolated;
