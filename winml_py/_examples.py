@@ -240,11 +240,7 @@ def complete_inputs(
     missing = [feature for feature in features if feature.name not in inputs]
     for feature in missing:
         if not takes_any_numbers(feature):
-            raise InvalidArgumentError(
-                f"The input {feature.name} ({feature.expects()}) has no example values.",
-                hint=f"Give values to check with: inputs={{{feature.name!r}: array}}, "
-                f"or {feature.name}=FILE.npy on the command line.",
-            )
+            raise make_no_example_error(feature)
         values[feature.name] = make_example(feature, rng)
     return values, [feature.name for feature in missing]
 
@@ -256,6 +252,14 @@ def takes_any_numbers(feature: FeatureDescriptor) -> TypeGuard[ShapedDescriptor]
     return not isinstance(feature, TensorFeatureDescriptor) or feature.has_rank
 
 
+def make_no_example_error(feature: FeatureDescriptor) -> InvalidArgumentError:
+    """The error for an input whose values nobody can make up."""
+    return InvalidArgumentError(
+        f"The input {feature.name} ({feature.expects()}) has no example values.",
+        hint=f"Pass its value, or {feature.name}=FILE.npy on the command line.",
+    )
+
+
 def make_example(feature: FeatureDescriptor, rng: np.random.Generator) -> Array:
     """An example value for an input: a picture, or numbers around 0.
 
@@ -264,13 +268,10 @@ def make_example(feature: FeatureDescriptor, rng: np.random.Generator) -> Array:
     Raises:
         InvalidArgumentError: the input is a map or a sequence, has no rank, or is too large.
     """
-    if not isinstance(feature, ShapedDescriptor) or (
-        isinstance(feature, TensorFeatureDescriptor) and not feature.has_rank
-    ):
-        raise InvalidArgumentError(
-            f"The input {feature.name} ({feature.expects()}) has no example values.",
-            hint=f"Name a file: {feature.name}=FILE.npy.",
-        )
+    if not isinstance(feature, ShapedDescriptor) or feature.tensor_kind not in TENSOR_CLASSES:
+        raise make_no_example_error(feature)
+    if isinstance(feature, TensorFeatureDescriptor) and not feature.has_rank:
+        raise make_no_example_error(feature)
     shape = find_example_shape(feature).shape
     if math.prod(shape) > MAX_NUMBERS:
         raise InvalidArgumentError(

@@ -1,7 +1,8 @@
-"""What capabilities share: sessions of what a caller passes, outputs as plain numbers, pictures as bytes."""
+"""What capabilities share: sessions of what a caller passes, inputs of texts, outputs as numbers, pictures as bytes."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,7 +12,13 @@ import numpy as np
 
 from .core.base.agreement import as_numpy
 from .core.base.arguments import require_type
-from .core.features.descriptors import FeatureDescriptor, ShapedDescriptor, TensorFeatureDescriptor
+from .core.features.descriptors import (
+    FeatureDescriptor,
+    MapFeatureDescriptor,
+    SequenceFeatureDescriptor,
+    ShapedDescriptor,
+    TensorFeatureDescriptor,
+)
 from .core.features.pictures import ImageFeatureValue
 from .core.features.tensor import Tensor
 from .core.features.tensor_classes import TENSOR_CLASSES
@@ -24,6 +31,7 @@ from .core.runtime.device import LearningModelDevice
 from .core.session.options import LearningModelSessionOptions
 from .core.session.result import LearningModelEvaluationResult
 from .core.session.session import LearningModelBinding, LearningModelSession
+from .core.session.sources import convert_numbers
 from .enums import BitmapPixelFormat, TensorKind
 
 CONTRACTS: dict[str, Callable[[], ImageContract]] = {
@@ -72,6 +80,38 @@ def get_session_arguments(
     if isinstance(session_or_model, LearningModel):
         return session_or_model, None, free
     return session_or_model.model, session_or_model.device, session_or_model.options or free
+
+
+# Inputs
+
+
+def parse_value(feature: FeatureDescriptor, text: str) -> Any:
+    """The value of an input as a user wrote it: JSON, numbers separated by spaces or commas, or a text.
+
+    Raises:
+        InvalidArgumentError: the text holds other numbers than the input takes. Binding checks lists and maps.
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = text.replace(",", " ").split()
+    if isinstance(feature, ShapedDescriptor) and feature.tensor_kind is TensorKind.STRING:
+        return value if isinstance(value, list) and text.startswith("[") else text
+    return _convert(feature, value, text[:60])
+
+
+def _convert(feature: FeatureDescriptor, value: Any, text: str) -> Any:
+    """A value from JSON, with numbers in the feature's type; messages begin with the text."""
+    if isinstance(feature, SequenceFeatureDescriptor) and isinstance(value, list):
+        return [_convert(feature.element_descriptor, element, text) for element in value]
+    if isinstance(feature, MapFeatureDescriptor) and isinstance(value, dict):
+        has_numbers = feature.key_kind is TensorKind.INT64  # keys of JSON are texts
+        return {int(key) if has_numbers and key.isdecimal() else key: item for key, item in value.items()}
+    if not isinstance(feature, ShapedDescriptor):
+        return value
+    array = np.array(value, object)
+    shape = array.shape if array.ndim == len(feature.shape) else ()
+    return convert_numbers(feature, array.reshape(-1).tolist(), text, shape)
 
 
 # Outputs

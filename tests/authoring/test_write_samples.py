@@ -25,6 +25,8 @@ from winml_py import (
     InvalidArgumentError,
     LearningModel,
     LearningModelDevice,
+    LearningModelSession,
+    LearningModelSessionOptions,
     Precision,
 )
 from winml_py.authoring import build_in, check_samples, write_contract, write_samples
@@ -166,11 +168,13 @@ class TestCheck:
         assert [answer.is_right for answer in check.answers] == [True, True]
 
     def test_openvino_is_right(self, known: Path, openvino: object) -> None:
-        check = check_samples(LearningModel.load(known), engine="openvino")
+        options = LearningModelSessionOptions()
+        options.engine = "openvino"
+        check = check_samples(LearningModelSession(LearningModel.load(known), options=options))
         assert (check.is_right, check.precision, check.engine) == (True, Precision.FLOAT32, "openvino"), check.problems
 
     def test_a_gpu_is_right(self, known: Path, gpu: LearningModelDevice) -> None:
-        check = check_samples(LearningModel.load(known), gpu)
+        check = check_samples(LearningModelSession(LearningModel.load(known), gpu))
         assert check.is_right, check.problems
 
     @pytest.mark.parametrize("name", ["down.0.weight", "side.1.bias"])

@@ -94,11 +94,11 @@ def test_numbers_in_the_place_of_files(tmp_path: Path) -> None:
     assert outputs(*files, "flag=0", "word=2") == [[3, 6], [False], "2"]
     for rate, flag, words in (
         ("1.5", 1, "rate takes Int64[]"),
-        ("1e30", 1, "to 9223372036854775807, got 1e30"),
+        ("1e30", 1, "to 9223372036854775807, got 1e+30"),
         ("1", 2, "from 0 to 1, got 2"),
     ):
         assert words in require_failure(4, "run", path, "x=1,2", f"rate={rate}", f"flag={flag}", "word=a")
-    assert "holds 3 numbers, but x takes 2" in require_failure(4, "run", path, "x=1,2,3", "rate=1", "flag=1", "word=a")
+    assert "expects Float[2,]" in require_failure(4, "run", path, "x=1,2,3", "rate=1", "flag=1", "word=a")
     assert "nowhere: There is no such file or folder, and x takes Float 2" in require_failure(
         4, "run", path, "x=nowhere", "rate=1", "flag=1", "word=a"
     )

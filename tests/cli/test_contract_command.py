@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -104,8 +103,6 @@ def test_the_command_line_builds_a_contract_in(tmp_path: Path, monkeypatch: pyte
         assert facts == {"schema": 1, "kind": "contract", **report}
         takes = {"x": f"One picture of any size: height x width x channels, {pictures}."}
         assert (built["inputs"], built["answers"], built["outputs"]) == (takes, "", {})
-        # Of the example's gray, which is nearly 0 here, a level is much: where Pillow scales, they differ by one.
-        assert built["difference"] < (0.02 if find_spec("cykooz_resizer") else 0.5)
         np.testing.assert_allclose(ort.InferenceSession(target).run(None, {"x": pixels})[0][0], wanted, rtol=1e-6)
     copy = shutil.copy(model, tmp_path / "copy.onnx")
     assert "height x width x channels, RGB8" in call("contract", copy, "--build-in", "--output", copy, "--force").output
@@ -181,22 +178,3 @@ def test_the_command_line_adds_labels(tmp_path: Path) -> None:
     assert made["outputs"]["probabilities"]["top"][0]["label"] == found[0, 0]
     assert made["outputs"]["top_classes"]["values"][0] == 7
     assert "top" not in made["outputs"]["top_scores"]
-
-
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        ("mean=0.5 std=0.5 pixel_range=zero_to255", "Black becomes -1 and white 509,"),
-        ("mean=127.5 std=0.5 pixel_range=zero_to255", "Black becomes -255 and white 255,"),
-        ("mean=123.675,116.28,103.53 std=58.395,57.12,57.375 pixel_range=zero_to_one", "Black becomes -2.118"),
-        ("mean=0.5 pixel_range=zero_to255", "Black becomes -0.5 and white 254.5,"),
-        ("std=255 pixel_range=zero_to_one", "Black becomes 0 and white 0.003922,"),
-        ("mean=0.485,0.456,0.406 std=0.229,0.224,0.225 pixel_range=zero_to_one", ""),
-        ("mean=127.5 std=127.5 pixel_range=zero_to255", ""),
-    ],
-)
-def test_ranges_that_cannot_be_right_are_told(fields: str, words: str, tmp_path: Path) -> None:
-    (tmp_path / "model.onnx").write_bytes(unary(shape=(1, 3, 8, 8)))
-    options = [word for field in ("pixel_format=rgb8", *fields.split()) for word in ("--set", field)]
-    done = call("contract", tmp_path / "model.onnx", *options, "--output", tmp_path / "made.onnx")
-    assert (done.exit_code, words in done.stderr, bool(done.stderr)) == (0, True, bool(words)), done.output

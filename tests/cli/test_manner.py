@@ -15,7 +15,7 @@ import pytest
 from onnx import helper
 
 from helpers.cli import call, require_failure
-from helpers.models import data, tensor, unary
+from helpers.models import data, tensor
 from helpers.paths import MODELS, PICTURES, ROOT
 from winml_py.cli.arguments import OutputOption
 from winml_py.cli.main import main
@@ -224,15 +224,6 @@ def test_pictures_are_checked_with_as_they_are_bound(tmp_path: Path, seven: Path
     done = call("convert", DIGITS, seven, "--float16", "--output", tmp_path / "half.onnx")
     assert done.exit_code == 0, done.output
     assert "checked on example inputs" not in done.stdout
-
-
-def test_a_model_that_is_not_smaller_is_told(tmp_path: Path) -> None:
-    source, out = tmp_path / "relu.onnx", tmp_path / "out.onnx"
-    source.write_bytes(unary("Relu", (1, 8)))
-    for model, is_smaller in ((DIGITS, True), (source, False)):  # one has no weights
-        done = call("convert", model, "--float16", "--keep-io-types", "--output", out)
-        assert done.exit_code == 0, done.output
-        assert (f"{out}: The model is not smaller: " in done.stderr) is not is_smaller
 
 
 # A table of every command, made from the program itself

@@ -117,8 +117,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
         4,
         "program.py: x takes Int64 1 x length. Pass an array, or the path of a .npy or .csv file",
     ),
-    ("run rate.onnx x=[16000]", 4, "[16000]: Write numbers without brackets: 1,2,3."),
-    ("run list.onnx 5", 4, "5: The input s takes a list, Sequence<Float[-1,]>…session.evaluate_features"),
+    ("run list.onnx 5", 4, "5: The model variable s cannot…it expects Sequence<Float[-1,]>, got int 5. Bind a list"),
     ("run digits.onnx picture=seven.png", 2, "picture=seven.png: The model has no input 'picture'. Known: image."),
     ("run add.onnx x.npy", 2, "add.onnx: The model has 2 inputs: write a=FILE b=FILE."),
     ("run add.onnx a=x.npy", 2, "add.onnx: Values are missing for b (Float[2,]). Add b=FILE"),
@@ -131,7 +130,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     ("run edges.onnx seven.png ./seven.png --output ./", 2, "Two inputs are named seven"),
     ("run digits.onnx seven.png --labels nine.txt", 2, "nine.txt: Expected 10 labels, one per line, got 9."),
     ("run digits.onnx seven.png --labels ten.txt", 2, "Invalid value for '--labels': File 'ten.txt' does not exist."),
-    ("run words.onnx m=a", 4, "m=a: The input m takes a map, Map<String,Float[]>…session.evaluate_features"),
+    ("run words.onnx m=a", 4, "m=a: The model variable m cannot…Map<String,Float[]>, got list of str. Bind a dict"),
     (
         "run digits.onnx seven.png --device cuda",
         6,

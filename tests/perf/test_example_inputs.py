@@ -100,7 +100,7 @@ def test_mistakes() -> None:
         complete_inputs(two_inputs(), {"d": 1, "c": 1, "a": 1})
     assert str(info.value) == "The model has no input c, d. Its inputs: a, b."
     words = feature(shape=[2], element=INT64)
-    with pytest.raises(InvalidArgumentError, match=r"The input x \(.*\) has no example values\. Give values"):
+    with pytest.raises(InvalidArgumentError, match=r"The input x \(.*\) has no example values\. Pass its value"):
         complete_inputs([words], {})
 
 

@@ -340,7 +340,7 @@ TAUGHT = (
     ("winml_py.perf.measure(DIGITS)", "Expected a LearningModelSession, got str"),
     ("winml_py.authoring.write_contract(DIGITS, 'out.onnx', 'imagenet')", "Expected an ImageContract, got str"),
     ("winml_py.authoring.build_in(DIGITS, 'out.onnx', 'imagenet')", "Expected an ImageContract, got str"),
-    ("winml_py.authoring.check_samples(DIGITS)", "Expected a LearningModel, got str"),
+    ("winml_py.authoring.check_samples(DIGITS)", "Expected a LearningModelSession, got str"),
 )
 """A mistake, the words of its error that teach, and perhaps what these words say to write."""
 

@@ -83,7 +83,7 @@ class TestInANotebook:
         page.close()
 
     def test_what_cannot_be_shown(self) -> None:
-        with pytest.raises(InvalidArgumentError, match="Expected a session or a model, got str"):
+        with pytest.raises(InvalidArgumentError, match="Expected a LearningModelSession, got str"):
             view.show("model.onnx")  # type: ignore[arg-type]
         model = LearningModel.load(MODELS / "digits.onnx")
         with pytest.raises(PictureNotFoundError):

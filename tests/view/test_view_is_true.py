@@ -27,7 +27,7 @@ from view.test_show import state_of
 from view.test_workbench import ORDERS, RANGES, bound_array, opened, picture_of, slow
 from winml_py import BitmapPixelFormat, ImageContract, LearningModel, view
 from winml_py.view.open_model import Inputs, OpenModel
-from winml_py.view.python_program import write_program
+from winml_py.view.report import write_program
 
 HEIGHT, WIDTH = 40, 56
 

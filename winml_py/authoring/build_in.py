@@ -25,9 +25,9 @@ from ..core.onnx_file.nodes import walk_messages
 from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError, NotSupportedError
 from . import contract_evidence, known_answers
-from .model_copies import read_for_copy, replace_metadata
 from .output_nodes import AUTO, BuiltIn, add_answers
 from .preprocessing_nodes import Preprocessing, put_before
+from .write_contract import read_for_copy, replace_metadata
 
 if TYPE_CHECKING:
     import onnx

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .._values import evaluate_to_arrays
+from .._values import evaluate_to_arrays, open_session
 from ..core.base.agreement import HALF_TOLERANCE, as_numpy
-from ..core.base.arguments import require_type
 from ..core.base.arrays import Array
 from ..core.base.winrt_object import private_state
 from ..core.model.model import LearningModel
-from ..core.runtime.device import LearningModelDevice
-from ..core.session.options import LearningModelSessionOptions
 from ..core.session.session import LearningModelSession
 from ..enums import Precision
 from ..errors import InvalidArgumentError, WinMLError
@@ -75,15 +72,11 @@ class ModelCheck:
         return max((answer.largest_difference for answer in self.answers), default=0.0)
 
 
-def check_samples(
-    model: LearningModel, device: LearningModelDevice | None = None, *, engine: str | None = None
-) -> ModelCheck:
+def check_samples(session_or_model: LearningModelSession | LearningModel) -> ModelCheck:
     """Evaluates a model's samples, and compares the results with their known answers.
 
     Args:
-        model: the model; `write_samples` writes samples into one.
-        device: the CPU by default.
-        engine: as in `LearningModelSessionOptions.engine`.
+        session_or_model: a session, or a model for the CPU; `write_samples` writes samples into a model.
 
     Raises:
         InvalidArgumentError: the model has no samples, or they cannot be read.
@@ -98,36 +91,21 @@ def check_samples(
         >>> check_samples(LearningModel.load(target)).is_right
         True
     """
-    require_type(model, LearningModel, "Load it first: LearningModel.load(path).")
-    options = LearningModelSessionOptions()
-    options.engine = engine
-    options.batch_size_override = 0  # a sample's array may be a batch
-    answers = require_answers(model)
-    with LearningModelSession(model, device, options) as session:
-        return check_session(session, answers)
-
-
-def require_answers(model: LearningModel) -> tuple[KnownAnswer, ...]:
-    """As `read_stored_answers`; InvalidArgumentError also if there are none."""
-    answers = read_stored_answers(model)
-    if not answers:
-        raise InvalidArgumentError(
-            "The model has no samples with known answers.",
-            hint="Add some: write_samples(source, destination, [picture]), or winml-py contract --sample PICTURE.",
-        )
-    return answers
+    with open_session(session_or_model) as session:
+        answers = read_stored_answers(session.model)
+        if not answers:
+            raise InvalidArgumentError(
+                "The model has no samples with known answers.",
+                hint="Add some: write_samples(source, destination, [picture]), or winml-py contract --sample PICTURE.",
+            )
+        checks = tuple(_check_sample(session, known) for known in answers)
+        return ModelCheck(session.device.name, session.engine, session.precision, checks)
 
 
 def read_stored_answers(model: LearningModel) -> tuple[KnownAnswer, ...]:
     """The model's samples, or those of its folder; InvalidArgumentError if they cannot be read."""
     published = private_state(model).published.parts.get("answers", ())
     return read_answers(model.metadata) or tuple(_read_test_set(model, *files) for files in published)
-
-
-def check_session(session: LearningModelSession, answers: Sequence[KnownAnswer]) -> ModelCheck:
-    """Evaluates samples with a session, and returns the differences."""
-    checks = tuple(_check_sample(session, known) for known in answers)
-    return ModelCheck(session.device.name, session.engine, session.precision, checks)
 
 
 def _check_sample(session: LearningModelSession, known: KnownAnswer) -> AnswerCheck:

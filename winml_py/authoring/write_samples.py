@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._examples import find_example_shape
+from .._examples import find_example_shape, make_no_example_error
 from .._values import convert_pictures_to_bytes, evaluate_to_arrays, find_bytes_format
 from ..core.base.agreement import FLOAT_TOLERANCE, as_numpy
 from ..core.base.arrays import Array
@@ -27,7 +27,6 @@ from ..core.features.prepare import as_picture, open_deferred, prepare
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.formats import find_layout
 from ..core.model.model import LearningModel
-from ..core.session.options import LearningModelSessionOptions
 from ..core.session.result import find_best_classes
 from ..core.session.session import LearningModelSession
 from ..enums import TensorKind
@@ -46,7 +45,7 @@ from .known_answers import (
     find_leader,
     make_known_output,
 )
-from .model_copies import read_for_copy, replace_metadata
+from .write_contract import read_for_copy, replace_metadata
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -153,10 +152,8 @@ def _take_answers(model: LearningModel, samples: Sequence[Sample]) -> tuple[Know
         raise InvalidArgumentError(f"A model has at most {MAX_SAMPLES} samples, got {len(samples)}.")
     if not samples:
         return ()
-    options = LearningModelSessionOptions()
-    options.batch_size_override = 0  # an array may be a batch
     budget = min(PICTURE_BYTES, ALL_PICTURES // len(samples))
-    with LearningModelSession(model, options=options) as session:
+    with LearningModelSession(model) as session:
         return tuple(
             _take_answer(session, _store_inputs(model, sample, budget, seed)) for seed, sample in enumerate(samples)
         )
@@ -218,10 +215,7 @@ def _store_value(model: LearningModel, feature: FeatureDescriptor, value: Any, b
 def _make_up_value(model: LearningModel, feature: FeatureDescriptor, seed: int) -> KnownInput:
     kind = getattr(feature, "tensor_kind", None)
     if not isinstance(feature, ShapedDescriptor) or kind is TensorKind.STRING or kind not in TENSOR_CLASSES:
-        raise InvalidArgumentError(
-            f"The input {feature.name} ({feature.expects()}) has no example values.",
-            hint=f"Name a file: {feature.name}=FILE.npy.",
-        )
+        raise make_no_example_error(feature)
     if find_bytes_format(model, feature):
         batch = (1,) * (len(feature.shape) - 3)
         return KnownInput(seed=seed, shape=(*batch, *WAVES_SIDES, feature.shape[-1]), dtype=WAVES)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
-import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -14,26 +13,18 @@ from dataclasses import replace
 from typing import Any
 
 import click
-import numpy as np
 
-from .._examples import make_examples
-from .._values import convert_pictures_to_bytes, evaluate_to_arrays, find_bytes_format, load_model
-from ..authoring import BuiltIn
+from .._values import find_bytes_format
 from ..authoring.build_in import build_in
 from ..authoring.contract_evidence import find_stated_contract
-from ..authoring.known_answers import make_noise_picture
 from ..authoring.learning.learn_contract import LearnedContract, learn_contract
 from ..authoring.write_contract import write_contract
 from ..authoring.write_samples import write_samples
-from ..core.base.agreement import FLOAT_TOLERANCE, compare_outputs
 from ..core.base.messages import Facts, did_you_mean
 from ..core.contracts.labels import labels_of
-from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.contract import METADATA_FIELDS, ImageContract
 from ..core.imaging.formats import INTERLEAVED_FORMATS
 from ..core.model.model import LearningModel
-from ..core.session.session import LearningModelSession
-from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError
 from ..scaling import Scaling
 from .arguments import (
@@ -123,45 +114,15 @@ def contract(
             order = _PICTURES[pictures or "rgb"]  # the byte order of Pillow and most programs
             facts["pictures"] = order.name
             names = labels_of(labels) if labels else ()
-            with LearningModelSession(load_model(model, stated)) as session:  # OUTPUT may replace MODEL
-                built = build_in(model, output, stated, pictures=order, answers=answers, labels=names, force=True)
-                facts["built_in"] = _compare_with_bind(session, output, order, built)
+            built = build_in(model, output, stated, pictures=order, answers=answers, labels=names, force=True)
+            new = LearningModel.load(output)
+            inputs = {one.name: one.description for one in new.input_features if find_bytes_format(new, one)}
+            facts["built_in"] = {"inputs": inputs} | built._asdict()
         elif samples:
             facts["samples"] = _add_samples(model, output, samples)
         elif stated:
             write_contract(model, output, learned or stated, force=True)
     emit(facts, as_json, lambda facts: _print_contract(facts, learned))
-    if is_stated and stated:
-        _warn_odd_range(output, stated)
-
-
-def _compare_with_bind(
-    session: LearningModelSession, output: str, pictures: BitmapPixelFormat, built: BuiltIn
-) -> Facts:
-    """What was built in, and how near the new model's own outputs are to those after `bind`."""
-    model = session.model
-    new = LearningModel.load(output)
-    inputs = {feature.name: feature for feature in new.input_features if find_bytes_format(new, feature)}
-    pixels = make_noise_picture(np.random.RandomState(0), 480, 640)
-    if pictures is BitmapPixelFormat.GRAY8:
-        pixels[...] = pixels[..., :1]  # `bind` makes another gray of colours than Pillow
-    picture = ImageFeatureValue.from_array(pixels, BitmapPixelFormat.RGB8)
-    values = make_examples(model.input_features) | dict.fromkeys(inputs, picture)
-    with LearningModelSession(new) as new_session:
-        after_bind = evaluate_to_arrays(session, values)
-        built_in = evaluate_to_arrays(new_session, convert_pictures_to_bytes(new, values))
-    return {
-        "inputs": {name: feature.description for name, feature in inputs.items()},
-        "answers": built.answers,
-        "outputs": built.outputs,
-        "difference": compare_outputs(after_bind, built_in, FLOAT_TOLERANCE).error,
-    }
-
-
-def _warn_odd_range(output: str, contract: ImageContract) -> None:
-    """Says where mean and std must be for another range."""
-    if odd := contract.describe_odd_range():
-        print_line(f"{output}: {odd} Are mean and std for another range? Write --set pixel_range=...", is_error=True)
 
 
 def _print_contract(facts: Facts, learned: LearnedContract | None) -> None:
@@ -181,9 +142,6 @@ def _print_contract(facts: Facts, learned: LearnedContract | None) -> None:
             print_line(f"  {name}: {description}")
         if built["outputs"]:
             print_line(f"  Outputs added for {built['answers']}: {', '.join(built['outputs'].values())}.")
-        difference = built["difference"]
-        near = f"within {max(difference, 1e-4):.2%} of" if difference < math.inf else "of other shapes or integers than"
-        print_line(f"  For an example picture of 640x480, the model's own outputs are {near} those after bind.")
     for sample in facts.get("samples", ()):
         print_line(f"Sample: {sample}")
 

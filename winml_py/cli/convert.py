@@ -84,6 +84,3 @@ def convert(
 
     emit(facts, as_json, print_report)
     warn_assumed(model, facts["sizes"])
-    before, after = report.size_before, report.size_after
-    if after >= before:
-        print_line(f"{output}: The model is not smaller: {before:,} bytes became {after:,}.", is_error=True)

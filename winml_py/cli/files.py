@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from .._examples import takes_any_numbers
-from .._values import convert_pictures_to_bytes, find_bytes_format
+from .._values import convert_pictures_to_bytes, find_bytes_format, parse_value
 from ..core.base.arguments import suggest_path
 from ..core.base.messages import did_you_mean
 from ..core.base.winrt_object import private_state
@@ -24,7 +24,7 @@ from ..core.features.files import read_file
 from ..core.features.pictures import ImageFeatureValue, PreprocessPlan
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.model.model import LearningModel
-from ..core.session.sources import convert_numbers, find_files, list_files, read_value
+from ..core.session.sources import find_files, list_files, read_value
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError
 
@@ -126,11 +126,7 @@ def read_files(model: LearningModel, files: Mapping[str, str]) -> dict[str, Any]
 
 def _read_feature(model: LearningModel, feature: FeatureDescriptor, path: str) -> Any:
     if isinstance(feature, MapFeatureDescriptor | SequenceFeatureDescriptor):
-        kind = "map" if isinstance(feature, MapFeatureDescriptor) else "list"
-        raise InvalidArgumentError(
-            f"The input {feature.name} takes a {kind}, {feature.expects()}, which no file can give.",
-            hint=f'Evaluate it from Python: session.evaluate_features({{"{feature.name}": ...}}).',
-        )
+        return parse_value(feature, path)
     is_text = isinstance(feature, TensorFeatureDescriptor) and feature.tensor_kind is TensorKind.STRING
     if is_text and os.path.isfile(path) and not path.lower().endswith((".npy", ".csv")):
         return _read_text(path)
@@ -161,15 +157,9 @@ def _read_literal(feature: FeatureDescriptor, text: str) -> Any:
     if feature.tensor_kind is TensorKind.STRING:
         if " " not in text and text.endswith((".txt", ".json", ".md")):
             raise InvalidArgumentError(f"{text}: There is no such file.", hint=suggest_path(text))
-        return text
-    numbers = text.replace(",", " ").split()
-    try:
-        np.array(numbers, np.float64)
-    except ValueError:
-        if text.startswith("["):
-            raise InvalidArgumentError(f"{text}: Write numbers without brackets: 1,2,3.") from None
+    elif not text.startswith(tuple("[+-.0123456789")):  # a missing file
         return None
-    return convert_numbers(feature, numbers, text) if numbers else None
+    return parse_value(feature, text)
 
 
 def read_single_evaluation(model: LearningModel, inputs: Sequence[str]) -> dict[str, Any]:

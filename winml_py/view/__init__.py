@@ -17,6 +17,7 @@ import os
 from html import escape
 from typing import TYPE_CHECKING
 
+from ..core.base.arguments import require_type
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.prepare import as_picture
 from ..core.model.model import LearningModel
@@ -80,11 +81,7 @@ def show(session_or_model: LearningModelSession | LearningModel, picture: object
         >>> page = view.show(LearningModel.load("models/digits.onnx"))
         >>> page.close()
     """
-    if not isinstance(session_or_model, (LearningModelSession, LearningModel)):
-        raise InvalidArgumentError(
-            f"Expected a session or a model, got {type(session_or_model).__name__}.",
-            hint="Load it first: LearningModel.load(path).",
-        )
+    require_type(session_or_model, LearningModelSession | LearningModel, "Load it first: LearningModel.load(path).")
     from .server import PageServer
     from .workbench import Workbench
 

@@ -1,10 +1,11 @@
-"""The application: its addresses, their requests and their answers."""
+"""The application: who may use it, its addresses, their requests and their answers."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import mimetypes
+import secrets
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
@@ -14,20 +15,22 @@ from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .._http import MAX_REQUEST_BYTES, TooLargeError, wait_until_gone
+from .._http import MAX_REQUEST_BYTES, TooLargeError, limit_body, refuse_foreign, wait_until_gone
+from .._values import CONTRACTS
 from ..core.base.messages import Facts, as_json
 from ..core.contracts.files import read_contract
+from ..core.imaging.contract import METADATA_FIELDS, ImageContract
 from ..errors import CanceledError, InvalidArgumentError, NotBoundError, WinMLError
-from .form import list_contract_fields, list_named_contracts, parse_contract
-from .guard import Guard, make_too_large_response
 from .open_model import Job
 from .report import READINGS, encode_picture
-from .workbench import Workbench, remove_on_error
+from .workbench import Workbench, parse_contract, remove_on_error
 
 T = TypeVar("T")
 
@@ -65,7 +68,7 @@ def make_app(
         routes=routes,
         exception_handlers={
             WinMLError: _refuse,
-            TooLargeError: lambda _, __: make_too_large_response(),
+            TooLargeError: lambda _, __: _make_too_large_response(),
             ClientDisconnect: lambda _, __: Response(status_code=400),  # nobody reads it
         },
     )
@@ -98,6 +101,16 @@ async def _read_json(request: Request) -> Mapping[str, Any]:
     return values
 
 
+def list_contract_fields() -> list[Facts]:
+    """The metadata key of each field of a contract, its default, and its choices, if it has some."""
+    fields = []
+    for key, (name, words) in METADATA_FIELDS.items():
+        default = getattr(ImageContract(), name)
+        default_words = (word for word, meaning in words.items() if meaning == default)
+        fields.append({"key": key, "choices": list(words), "default": next(default_words, "")})
+    return fields
+
+
 class _Endpoints:
     """What each address does."""
 
@@ -110,7 +123,7 @@ class _Endpoints:
         bench = self._workbench
         facts: Facts = {
             "switches": list_contract_fields(),
-            "presets": list_named_contracts(),
+            "presets": {name: make().to_metadata() for name, make in CONTRACTS.items()},
             "most_bytes": MAX_REQUEST_BYTES,
         }
         for name, first_key, describe in (
@@ -219,3 +232,83 @@ def _start_thread(function: Callable[..., T], *arguments: object) -> Future[T]:
 
     threading.Thread(target=work, name="winml-py view", daemon=True).start()
     return future
+
+
+def _make_too_large_response() -> Response:
+    """The refusal of a request that is too large."""
+    return PlainTextResponse(
+        f"A request can have at most {MAX_REQUEST_BYTES >> 20} MB. For a larger model, run winml-py view MODEL.",
+        413,
+    )
+
+
+# Access: a token in the address, this host's names, the page's own origin; and a size limit.
+
+
+_POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors {frames}"
+NOTEBOOKS = "'self' http://127.0.0.1:* http://localhost:* https://127.0.0.1:* https://localhost:* vscode-webview:"
+"""Who may embed the page: notebooks on this machine. Their own page contains the address with its token; a site on
+the network could not read it, and has no reason to embed the page."""
+
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(self), microphone=(), geolocation=(), display-capture=()",
+    "Cache-Control": "no-store",
+}
+
+
+class Guard:
+    """Only lets the page's own requests through.
+
+    The token is the first part of every address, `/TOKEN/...`: unlike a cookie, the browser does not add it to other
+    pages' requests, it works inside a notebook's page, and a reload keeps it. `hosts` are this server's possible names
+    in a browser, each with its port.
+
+    Attributes:
+        tickets: one-time substitutes for the token: the browser gets one on its command line, which other
+            users of the machine can read.
+    """
+
+    def __init__(self, app: ASGIApp, token: str, hosts: Iterable[str], in_notebooks: bool = False) -> None:
+        self._app = app
+        self._token = token
+        self._hosts = frozenset(hosts)
+        self._policy = _POLICY.format(frames=NOTEBOOKS if in_notebooks else "'self'")
+        self.tickets: set[str] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers, or refuses."""
+        if scope["type"] != "http":
+            return
+        headers = Headers(scope=scope)
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                added = MutableHeaders(scope=message)
+                added["Content-Security-Policy"] = self._policy
+                for name, value in _HEADERS.items():
+                    added[name] = value
+            await send(message)
+
+        refused = refuse_foreign(headers, self._hosts) or self._enter(scope)
+        if refused is not None:
+            await refused(scope, receive, send_with_headers)
+            return
+        await self._app(scope, limit_body(receive, headers, MAX_REQUEST_BYTES), send_with_headers)
+
+    def _enter(self, scope: Scope) -> Response | None:
+        """Removes the token from the address; refuses a request without it."""
+        _, first, *rest = f"/{scope['path'].removeprefix('/')}".split("/", 2)  # "*" is also a path
+        if first == "open" and rest and rest[0] in self.tickets:
+            self.tickets.discard(rest[0])
+            return RedirectResponse(f"/{self._token}/", 303)
+        if not secrets.compare_digest(first.encode(), self._token.encode()):
+            return PlainTextResponse("Open the address that winml-py printed, which has a token.", 403)
+        if not rest:  # relative addresses need the slash
+            return RedirectResponse(f"/{self._token}/", 303)
+        scope["path"] = f"/{rest[0]}"
+        scope["raw_path"] = scope["path"].encode()
+        return None

@@ -9,8 +9,7 @@ import socket
 import threading
 
 from .._http import HOST, Server, listen
-from .app import make_app
-from .guard import Guard
+from .app import Guard, make_app
 from .workbench import Workbench
 
 _END_SECONDS = 3

@@ -13,20 +13,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
+import numpy as np
+
+from .._examples import make_example
 from .._http import MAX_REQUEST_PIXELS
+from .._values import parse_value
 from ..authoring.write_contract import write_contract
 from ..core.base.arrays import Array
 from ..core.base.messages import Facts
 from ..core.contracts.published import find_model
 from ..core.features.pictures import ImageFeatureValue
-from ..core.imaging.contract import ImageContract
+from ..core.imaging.contract import METADATA_KEYS, ImageContract
 from ..core.model.model import LearningModel
 from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError, NotBoundError, PictureError
-from .form import make_example_value, parse_contract, parse_value
 from .open_model import Inputs, Job, OpenModel, PictureOnDisk, find_model_file
-from .python_program import write_program
-from .report import describe_placement, describe_tensor, encode_picture, make_answer, make_tensor_picture
+from .report import describe_placement, describe_tensor, encode_picture, make_answer, make_tensor_picture, write_program
 
 T = TypeVar("T")
 
@@ -230,7 +232,7 @@ class Workbench:
             elif "text" in fields:
                 inputs.values[name] = parse_value(feature, str(fields["text"]))
             else:
-                inputs.values[name] = make_example_value(feature)
+                inputs.values[name] = make_example(feature, np.random.default_rng(0))
         return inputs
 
     def copy_with_contract(self, model: OpenModel, contract: ImageContract, inputs: Sequence[str]) -> bytes:
@@ -252,6 +254,19 @@ def _close_model(model: OpenModel) -> None:
 def _remove_copy(picture: PictureOnDisk) -> None:
     if not picture.is_here:
         Path(picture.path).unlink(missing_ok=True)
+
+
+def parse_contract(words: object) -> ImageContract:
+    """The contract that the fields state; an empty field states nothing.
+
+    Raises:
+        InvalidArgumentError: not an object of texts, an unknown key, or a word that a contract cannot have.
+    """
+    if not isinstance(words, Mapping) or not all(isinstance(word, str) for pair in words.items() for word in pair):
+        raise InvalidArgumentError("Expected an object of texts as contract.", hint='Such as {"Image.Mean": "0.5"}.')
+    if unknown := sorted(set(words) - set(METADATA_KEYS)):
+        raise InvalidArgumentError(f"Unknown contract key {unknown[0]}.", hint=f"Known: {', '.join(METADATA_KEYS)}.")
+    return ImageContract.from_metadata({key: word for key, word in words.items() if word})
 
 
 @contextmanager
