@@ -110,8 +110,7 @@ class OutputColumn:
             return array
         if self.is_batched and len(array) != 1:
             raise EvaluationError(
-                f"The output {self.name} has {len(array)} entries for one row, but its first dimension is treated as the "
-                "batch.",
+                f"The output {self.name} has {len(array)} entries for one row, but its first dimension is the batch.",
                 hint="If it is not the batch, give that dimension a different name in the model.",
             )
         cell = array[0] if self.is_batched else array

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import queue
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from onnx import helper
+from PIL import Image, ImageSequence
 
-from helpers.models import data, tensor, unary
+from helpers.models import STRING, data, tensor, unary
 from helpers.paths import MODELS, PICTURES
 from helpers.sessions import open_session
-from winml_py import ClosedError, ImageFeatureValue, InvalidArgumentError, InvalidBindingError, SizeMismatchError
+from winml_py import (
+    ClosedError,
+    ImageFeatureValue,
+    InvalidArgumentError,
+    InvalidBindingError,
+    LearningModelSession,
+    SizeMismatchError,
+)
 from winml_py.errors import MissingInputError, PictureNotFoundError
 from winml_py.testing import FakeDevice
+from winml_py.winrt.windows.ai import machinelearning
 
 pytestmark = pytest.mark.usefixtures("all_cores")
 
@@ -313,3 +325,68 @@ def test_tasks_that_read_one_stream_share_its_results() -> None:
         return sorted(number for numbers in parts for number in numbers)
 
     assert asyncio.run(read()) == sorted(-float(n) for n in range(20))
+
+
+# What a stream must not mix or take for something else
+
+
+@pytest.mark.parametrize("kind", ["TIFF", "GIF", "PNG"])
+def test_frames_of_one_pillow_image_are_evaluated_each(kind: str) -> None:
+    """Pillow gives the same object for every frame, and seeks in it."""
+    levels = (10, 100, 200, 250)
+    frames, file = [Image.new("L", (8, 8), level) for level in levels], io.BytesIO()
+    frames[0].save(file, kind, save_all=True, append_images=frames[1:])
+    mean = helper.make_node("ReduceMean", ["x"], ["y"], axes=[1, 2, 3], keepdims=0)
+    session = open_session(data([mean], [tensor("x", (1, 3, 8, 8), denotation="IMAGE")], [tensor("y", [1])]))
+    with Image.open(file) as image:
+        results = list(session.evaluate_many(ImageSequence.Iterator(image)))
+    assert [round(float(result["y"].to_numpy()[0])) for result in results] == list(levels)
+
+
+def test_items_whose_inputs_have_different_rows_are_not_batched() -> None:
+    ends = [tensor("a", ["n", 1]), tensor("b", ["m", 1])]
+    session = open_session(data([helper.make_node("Add", ["a", "b"], ["y"])], ends, [tensor("y", ["k", 1])]))
+    with pytest.raises(InvalidArgumentError, match="first dimension of a is 'n', and that of b is 'm'"):
+        session.evaluate_many([], batch=2)
+    ends = [tensor("a", [None, 1]), tensor("b", [None, 1])]
+    session = open_session(data([helper.make_node("Add", ["a", "b"], ["y"])], ends, [tensor("y", [None, 1])]))
+
+    def rows(*numbers: float) -> Any:
+        return np.float32(numbers).reshape(-1, 1)
+
+    items = [{"a": rows(1), "b": rows(1)}, {"a": rows(2), "b": rows(2)}]
+    items += [{"a": rows(1, 2), "b": rows(10)}, {"a": rows(3), "b": rows(20, 30)}]
+    results = session.evaluate_many(items, batch=2, concurrency=1)
+    assert [result["y"].to_numpy().ravel().tolist() for result in results] == [[2], [4], [11, 12], [23, 33]]
+
+
+def test_texts_are_no_paths(tmp_path: Path) -> None:
+    session = open_session(unary(shape=(1,), element=STRING))
+    texts = ["How are you?", "samples.csv", str(tmp_path), "photos/*.jpg"]
+    assert [result["y"].to_numpy().tolist() for result in session.evaluate_many(texts)] == [[text] for text in texts]
+    assert next(session.evaluate_many("How are you?"))["y"].to_numpy().tolist() == ["How are you?"]
+
+
+def test_models_of_windows_ml_read_no_files(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.ones((1, 3, 8, 8), np.float32))
+    (tmp_path / "m.onnx").write_bytes(unary(shape=(1, 3, 8, 8)))
+    session = LearningModelSession(machinelearning.LearningModel.load_from_file_path(str(tmp_path / "m.onnx")))
+    for item in (str(tmp_path / "x.npy"), {"x": tmp_path / "x.npy"}, {"x": (tmp_path / "x.npy").read_bytes()}):
+        assert isinstance(next(session.evaluate_many([item])).error, InvalidBindingError)
+
+
+def test_streams_that_wait_keep_no_other_stream_from_its_results() -> None:
+    session, queues = open_session(unary(shape=(1,))), [queue.Queue[Any]() for _ in range(20)]
+
+    async def evaluate() -> float:
+        streams = [session.evaluate_many(iter(each.get, None), concurrency=1) for each in queues]
+        waiting = [asyncio.ensure_future(anext(stream)) for stream in streams]
+        async with asyncio.timeout(60):
+            result = await anext(session.evaluate_many([np.float32([7])], concurrency=1))
+        for each in queues:
+            each.put(np.float32([1]))
+            each.put(None)
+        await asyncio.gather(*waiting)
+        return float(result["y"].to_numpy()[0])
+
+    assert asyncio.run(evaluate()) == 7

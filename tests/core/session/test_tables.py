@@ -127,3 +127,15 @@ def test_an_empty_table_is_refused(folder: Path) -> None:
     for text in ("", "\n\n", "  \n"):
         with pytest.raises(InvalidArgumentError, match=r"table\.csv: It is empty"):
             evaluate(folder, text, ("n", 3))
+
+
+def test_integers_keep_all_their_digits(folder: Path) -> None:
+    assert evaluate(folder, "9007199254740993.0,9007199254740993,1e3", (1, 3), 7).tolist() == [
+        [9007199254740993, 9007199254740993, 1000]
+    ]
+
+
+@pytest.mark.parametrize(("text", "element"), [("1_0,2", 1), ("1_0,2", 7), ("1\u20282,3", 1), ("1\x0c2,3", 7)])
+def test_what_only_python_takes_for_numbers_or_rows_is_refused(folder: Path, text: str, element: int) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"table\.csv"):
+        evaluate(folder, text, ("n", 2), element)

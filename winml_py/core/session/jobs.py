@@ -27,7 +27,7 @@ from ..base.collections import NameMap
 from ..base.messages import type_name
 from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.containers import as_tensor
-from ..features.descriptors import ShapedDescriptor
+from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
 from ..features.pictures import ImageFeatureValue
 from ..features.prepare import as_picture, is_pil_image
 from ..features.tensor import Tensor, wrap_array
@@ -70,13 +70,7 @@ class Jobs:
         self._fast_decode = fast_decode
         self._copies = copies
         if batch > 1:
-            for feature in (*self._session_state.inputs.values(), *self._session_state.outputs.values()):
-                shape = feature.shape if isinstance(feature, ShapedDescriptor) else ()
-                if not shape or shape[0] != -1:
-                    raise InvalidArgumentError(
-                        f"Items cannot be batched: the first dimension of {feature.name} is fixed ({feature.expects()}).",
-                        hint="Leave batch out, or export the model with a free batch dimension.",
-                    )
+            _require_batches([*session_state.inputs.values(), *session_state.outputs.values()])
 
     def detach(self, item: Item) -> Item:
         """The item with values that its source can no longer write; outputs to be written are left unchanged."""
@@ -120,6 +114,8 @@ class Jobs:
                     hint=f"Write {{name: value}}; the names: {', '.join(self._inputs) or 'none'}.",
                 )
             features = {next(iter(self._inputs)): features}
+        if self._session_state.is_silent:  # Windows ML takes no files
+            return dict(features)
         return {
             name: read_value(self._inputs[name], value, self._fast_decode) if name in self._inputs else value
             for name, value in features.items()
@@ -142,8 +138,11 @@ class Jobs:
         if any(name not in self._inputs for name in names) or any(features.keys() != names for features in items):
             return [self._run_one(features) for features in items]
         try:
+            entries = [{count_entries(value) for value in features.values()} for features in items]
+            if any(len(sizes) != 1 for sizes in entries):  # the inputs of an item do not have one entry each
+                return [self._run_one(features) for features in items]
+            counts = [sizes.pop() for sizes in entries]
             result = self._evaluate({name: concatenate([features[name] for features in items]) for name in names})
-            counts = [count_entries(next(iter(features.values()))) for features in items]
             parts = {name: split_value(name, value, counts) for name, value in result.outputs.items()}
             mixed_output = None if self._session_state in _compared else self._find_mixed_output(items, parts)
         # Arrays whose shapes do not match raise numpy's ValueError. One by one, only the faulty items fail.
@@ -198,6 +197,32 @@ class Jobs:
     def clear(self) -> None:
         """Releases the bindings, with the memory of pictures."""
         self._bindings.clear()
+
+
+def _require_batches(features: Sequence[FeatureDescriptor]) -> None:
+    """Refuses a model whose inputs and outputs do not all have an entry for each item.
+
+    Raises:
+        InvalidArgumentError: a first dimension is fixed, or has another name than that of the first input. An output
+            may then have another number of entries than there are items.
+    """
+    dimensions = []
+    for feature in features:
+        shape = feature.shape if isinstance(feature, ShapedDescriptor) else ()
+        if not isinstance(feature, ShapedDescriptor) or not shape or shape[0] != -1:
+            raise InvalidArgumentError(
+                f"Items cannot be batched: the first dimension of {feature.name} is fixed ({feature.expects()}).",
+                hint="Omit batch, or export the model with a free batch dimension.",
+            )
+        dimensions.append((feature.dimension_names or ("",))[0])
+    first = dimensions[0]
+    for feature, dimension in zip(features, dimensions, strict=True):
+        if first and dimension and dimension != first:
+            raise InvalidArgumentError(
+                f"Items cannot be batched: the first dimension of {features[0].name} is {first!r}, and that of "
+                f"{feature.name} is {dimension!r}.",
+                hint="Omit batch, or give both the same name in the model if they are the batch.",
+            )
 
 
 def _make_failed_result(error: WinMLError) -> LearningModelEvaluationResult:
@@ -273,7 +298,8 @@ def detach(value: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value)(map(detach, value))
     if is_pil_image(value):
-        return value if getattr(value, "tile", None) else value.copy()  # a picture of Pillow that is not decoded yet
+        # One that is not decoded yet stays as it is, unless the program may seek to another of its frames.
+        return value if getattr(value, "tile", None) and not getattr(value, "is_animated", False) else value.copy()
     try:
         if type(value) is np.ndarray:
             return value.copy()

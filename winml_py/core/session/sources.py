@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 import os
 import re
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import suppress
+from decimal import Decimal
 from glob import glob, has_magic
 from itertools import count
 from pathlib import Path
@@ -46,6 +48,10 @@ class Item(NamedTuple):
 class Sources:
     """An iterator of items. Folders and patterns give one for each file, videos one for each frame.
 
+    Args:
+        inputs: as `evaluate_many` takes them.
+        takes_text: whether the model's only input is a text: a `str` is then one, and not a path.
+
     Attributes:
         total: how many items there are, as far as known; None where unknown.
         reader: the video that is being read; None where the next item is not a frame of a video.
@@ -54,13 +60,14 @@ class Sources:
         WinMLError: `inputs` itself is a folder or a pattern without files, a video that cannot be opened, or an array.
     """
 
-    def __init__(self, inputs: Any) -> None:
+    def __init__(self, inputs: Any, takes_text: bool = False) -> None:
         is_single = _is_single_item(inputs)
         self.total: int | None = 1
         if not is_single:
             self.total = len(inputs) if isinstance(inputs, Sized) else None
         self.reader: VideoReader | None = None
-        self._values = self._iterate([(inputs, _expand(inputs))] if is_single else _expand_each(inputs))
+        expand = _expand_no_text if takes_text else _expand
+        self._values = self._iterate([(inputs, expand(inputs))] if is_single else _expand_each(inputs, expand))
         self._numbers = count()
 
     def __next__(self) -> Item:
@@ -118,10 +125,10 @@ def _is_single_item(inputs: object) -> bool:
     return not isinstance(inputs, Iterable) and not hasattr(inputs, "__getitem__")
 
 
-def _expand_each(inputs: Iterable[object]) -> Iterator[tuple[Any, Any]]:
+def _expand_each(inputs: Iterable[object], expand: Callable[[object], Any]) -> Iterator[tuple[Any, Any]]:
     for source in inputs:
         try:
-            expansion = _expand(source)
+            expansion = expand(source)
         except WinMLError as error:  # the error stays with its item
             yield source, error
         else:
@@ -139,6 +146,10 @@ def _expand(source: object) -> Sequence[Any] | VideoReader | None:
     if files is not None:
         return files if isinstance(source, str) else list(map(Path, files))
     return VideoReader(path) if is_video(path) else None
+
+
+def _expand_no_text(source: object) -> Sequence[Any] | VideoReader | None:
+    return None if isinstance(source, str) else _expand(source)
 
 
 def _read_content(source: object) -> Any:
@@ -219,6 +230,8 @@ def read_value(feature: FeatureDescriptor, source: object, fast_decode: bool = F
         InvalidArgumentError: a file holds no array, or not as many numbers as the feature takes; or the path is that of
             something else.
     """
+    if isinstance(source, str) and getattr(feature, "tensor_kind", None) is TensorKind.STRING:
+        return source  # a text
     path = os.fsdecode(source) if isinstance(source, (str, os.PathLike)) else ""
     is_table = path.lower().endswith(".csv")
     if not is_table and is_file(source, feature):
@@ -264,7 +277,7 @@ def _read_table(feature: FeatureDescriptor, path: str) -> Array:
 
 def _split_rows(text: str) -> list[tuple[int, list[str]]]:
     """The cells of each row that is not blank, with its number: separated by commas, by tabs, or by spaces."""
-    lines = text.splitlines(keepends=True)
+    lines = io.StringIO(text, newline="").readlines()  # other marks than CR and LF are parts of cells
     if not any(mark in text for mark in ',\t"'):
         return [(number, line.split()) for number, line in enumerate(lines, 1) if line.strip()]
     reader = csv.reader(lines, delimiter="\t" if "," not in text and "\t" in text else ",", skipinitialspace=True)
@@ -302,8 +315,10 @@ def convert_numbers(feature: ShapedDescriptor, words: Sequence[Any], path: str, 
     """
     dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
     try:
+        if odd := next((word for word in words if isinstance(word, str) and "_" in word), ""):
+            raise ValueError(f"{odd:.60} is no number")  # Python's numbers may have underscores
         numbers, expected = _parse_floats(words, dtype) if dtype.kind == "f" else _parse_integers(words, dtype)
-    except (TypeError, ValueError, OverflowError) as error:  # no number, or a feature of texts
+    except (TypeError, ValueError, ArithmeticError) as error:  # no number, or a feature of texts
         raise _make_not_numbers_error(path, error) from error
     misfits = [word for word, number in zip(words, numbers, strict=True) if number is None]
     if misfits:
@@ -346,12 +361,11 @@ def _parse_integers(words: Sequence[Any], dtype: DType) -> tuple[list[int | None
 
 
 def _parse_integer(word: Any) -> int | None:
-    """An integer, with all its digits; None for another number."""
-    try:
-        return int(str(word))
-    except ValueError:  # such as 2.0 or 1e3
-        number = float(word)
-        return int(number) if number.is_integer() else None
+    """An integer, with all its digits, also of 2.0 and 1e3; None for another number."""
+    if isinstance(word, bool):
+        return int(word)
+    number = Decimal(str(word))  # a float would round integers of more than 53 bits
+    return int(number) if number.is_finite() and number == number.to_integral_value() else None
 
 
 def _make_not_numbers_error(path: str, error: Exception) -> InvalidArgumentError:

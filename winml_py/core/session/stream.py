@@ -7,10 +7,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from ...enums import FramePolicy
+from ...enums import FramePolicy, TensorKind
 from ...errors import IllegalCallError, InvalidArgumentError
 from ..base.arguments import require_bool, require_type, require_whole_number
-from ..base.child_process import get_shared_pool
 from ..base.machine import count_usable_cores
 from ..base.messages import find_caller, line_of_work
 from ..base.winrt_object import Closeable
@@ -23,13 +22,10 @@ from .sources import Item, Sources
 from .state import SessionState
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 ItemProgress = Callable[[int, int | None], object]
 """Called with the number of results so far and in total; None where the total is not known."""
-
-READERS = 16
-"""Threads that wait for the next results of streams read by `async for`."""
 
 AHEAD = 2
 """Waiting jobs per thread. No thread runs out of work, and memory stays bounded."""
@@ -69,7 +65,9 @@ class EvaluationStream(Closeable):
         # No code of the program runs between two items of a list: they all exist, each with separate memory.
         copies = require_bool(copy, "copy") and type(inputs) not in (list, tuple)
         self._jobs = Jobs(session_state, properties, batch_size, require_bool(fast_decode, "fast_decode"), copies)
-        self._sources = Sources(inputs)
+        (first, *others) = session_state.inputs.values() or [None]
+        takes_text = not others and getattr(first, "tensor_kind", None) is TensorKind.STRING
+        self._sources = Sources(inputs, takes_text)
         self._progress = progress
         # An error of the source of inputs, raised after the results before it.
         self._failure: BaseException | None = None
@@ -80,6 +78,8 @@ class EvaluationStream(Closeable):
         self._pending: deque[Future[list[LearningModelEvaluationResult]]] = deque()
         self._ready: deque[LearningModelEvaluationResult] = deque()
         self._awaited: Future[LearningModelEvaluationResult | None] | None = None
+        self._reader: ThreadPoolExecutor | None = None  # waits for the next result in `async for`
+        self._taken: list[Item] = []  # of the job whose items are being taken
 
     def __iter__(self) -> Iterator[LearningModelEvaluationResult]:
         return self
@@ -125,12 +125,15 @@ class EvaluationStream(Closeable):
 
     async def __anext__(self) -> LearningModelEvaluationResult:
         import asyncio
+        from concurrent.futures import ThreadPoolExecutor
 
         while True:
             if self._awaited is None and self._is_closed:
                 raise StopAsyncIteration
             if self._awaited is None:
-                self._awaited = get_shared_pool("winml-py streams", READERS).submit(self._next)
+                if self._reader is None:  # a thread for each stream: a stream may wait for the results of another
+                    self._reader = ThreadPoolExecutor(1, "winml-py stream")
+                self._awaited = self._reader.submit(self._next)
             awaited = self._awaited
             await asyncio.wait([asyncio.wrap_future(awaited)])  # a cancelled call leaves it to the next one
             if self._awaited is awaited:  # otherwise another task has taken the result
@@ -149,6 +152,8 @@ class EvaluationStream(Closeable):
         self._ready.clear()
         self._pending.clear()
         self._pool.shutdown(wait=True, cancel_futures=True)
+        if self._reader is not None:
+            self._reader.shutdown(wait=False)  # it may be the thread that closes
         self._jobs.clear()  # only now, because the threads used the bindings until they ended
         self._sources.close()
 
@@ -172,7 +177,7 @@ class EvaluationStream(Closeable):
 
     def _take(self) -> list[Item]:
         """The items of the next job; each is detached before the source is asked for more."""
-        items = list[Item]()
+        items = self._taken  # those before an interrupt of the source are not lost
         try:
             while len(items) < self._jobs.batch:
                 items.append(self._jobs.detach(next(self._sources)))
@@ -181,4 +186,5 @@ class EvaluationStream(Closeable):
         except Exception as failure:  # any error of the caller's iterator is raised to the caller
             self._failure = failure
             self._is_exhausted = True
+        self._taken = []
         return items
