@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
+from onnx import version_converter
 from PIL import Image
 
 from winml_py import LearningModel, LearningModelSession, TensorKind
@@ -62,8 +64,10 @@ def main() -> None:
     picture, out = sys.argv[1:]
     options = LearningModelJoinOptions()
     options.link("tensor", "image")
-    digits = LearningModel.load(ROOT / "models" / "digits.onnx")
-    model = LearningModelExperimental(tensorization()).join_model(digits, options)
+    # Joined models have one operator set, and Resize has `antialias` from set 18 on.
+    digits = version_converter.convert_version(onnx.load(ROOT / "models" / "digits.onnx"), 18)
+    classifier = LearningModel.load(digits.SerializeToString())
+    model = LearningModelExperimental(tensorization()).join_model(classifier, options)
     LearningModelExperimental(model).save(out)
 
     session = LearningModelSession(LearningModel.load(out))
