@@ -29,21 +29,21 @@ PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
     # What was measured, rounded up.
-    "lines of code": 26_100,
-    "lines of code in core/": 14_200,
+    "lines of code": 25_950,
+    "lines of code in core/": 14_250,
     "lines of docstrings": 7_750,
-    "files": 220,
+    "files": 215,
     "options of commands": 92,
     "words of docs": 42_000,
     "lines of code of tests": 38_150,
-    "inner names that capabilities use": 87,
+    "inner names that capabilities use": 86,
     # What was measured.
     "names in __all__": 69,
     "binding classes of engines": 3,
     "files from bind of a JPEG to the engine": 14,
     "files of evaluate_features": 7,
     "modules in a circle": 0,
-    "test files that import winml_py.core": 37,
+    "test files that import winml_py.core": 36,
 }
 """`--check` fails above these. A change that needs more raises its line, and says what it needs it for."""
 
