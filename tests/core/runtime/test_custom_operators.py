@@ -129,7 +129,7 @@ def test_nodes_in_any_order() -> None:
     proto.graph.node.extend(reversed(nodes))
     np.testing.assert_array_equal(run(proto.SerializeToString(), operator, x=X)["y"], np.maximum(1 - X, 0))
     proto.graph.node[2].input[0] = "y"
-    with pytest.raises(CorruptModelError, match="in a circle"):
+    with pytest.raises(CorruptModelError, match="has a cycle of nodes"):
         open_free_session(proto.SerializeToString(), operators=[operator])
 
 
