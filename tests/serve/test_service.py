@@ -117,7 +117,7 @@ def test_a_form(service: Service, kind: str) -> None:
 def test_limits_and_names_that_are_refused(limits: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError, match="Expected"):
         serve.Limits(**limits)
-    with pytest.raises(InvalidArgumentError, match=r"must not be empty|idle must be 0"):
+    with pytest.raises(InvalidArgumentError, match=r"must not be empty or contain a slash|idle must be 0 or more"):
         serve.app({"a/b": MODELS / "digits.onnx"})
     with pytest.raises(InvalidArgumentError, match="Expected a Mapping, got str"):
         serve.app("digits.onnx")  # type: ignore[arg-type]
