@@ -2,13 +2,17 @@
 
 browser_check.py           samples/browser in Chromium, against `winml-py run`
 conformance.py             ONNX's conformance suite, through winml_py and through raw ONNX Runtime
+damaged_models.py          whether samples find every best class that damage to a model changes
+directml.py                the tests of GPUs on DirectML, under Wine
 exact_operators.py         the engines that `tune` may choose, on the conformance suite
 find_planted_faults.py     faults planted in models: whether `winml_py.compare.first_departure` names the node
 house.py                   size and shape of the package in figures, and the ceilings that CI holds
 integer_models.py          random models over integers and shapes: what `tune` chooses against ONNX Runtime
 learn_limits.py            whether contracts are learned wrongly from made-up functions with limits and special cases
+learn_published.py         whether contracts are learned correctly from functions of published packages
 operators_conformance.py   each operator of the conformance suite through `winml_py.operators`
 portable.py                contracts built into models against `bind`, in Python, in Node and in browsers
+random_classifiers.py      whether conversion to float16 keeps winners, and reports those that change
 release.py                 makes a release, and checks it as strangers would use it
 view_check.py              the pages of `winml-py view` in Chromium
 """
