@@ -339,6 +339,14 @@ def test_metadata_that_mean_nothing(text: str) -> None:
         ImageContract.from_metadata({"Image.Scaling": text})
 
 
+@pytest.mark.parametrize(
+    "text", ["shortest_side=256,shortest_side=300", "fit,enlarges=false,enlarges=true", "keep,keep"]
+)
+def test_a_field_that_is_stated_twice(text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="states a field twice"):
+        Scaling.from_text(text)
+
+
 def test_a_picture_that_may_not_change_keeps_its_size() -> None:
     for scaling in (Fit((9, 9), enlarges=False, shrinks=False), ShortestSide(9, enlarges=False, shrinks=False)):
         assert [scaling.compute_size(*size) for size in ((4, 5), (40, 50))] == [(5, 4), (50, 40)]

@@ -176,12 +176,15 @@ class Scaling(_Checked, ABC):
         Raises:
             InvalidArgumentError: it is not such a text.
         """
-        parts = dict(part.partition("=")[::2] for part in text.split(",") if part)
+        stated = [part.partition("=")[::2] for part in text.split(",") if part]
+        parts = dict(stated)
         word = next(iter(parts), "")
         rule: Any = next((rule for rule in _RULES if _find_word(rule) == word), None)
         if rule is None:
             known = ", ".join(map(_find_word, _RULES))
             raise InvalidArgumentError(f"Image.Scaling is {text!r}, which is no rule.", hint=f"Rules: {known}.")
+        if len(parts) < len(stated):
+            raise InvalidArgumentError(f"Image.Scaling is {text!r}, which states a field twice.", hint="Omit one.")
         keys = _list_keys(rule)
         values: dict[str, Any] = {}
         records: dict[str, dict[str, Any]] = {"multiple": {}, "ends": {}}
