@@ -63,6 +63,15 @@ def test_a_picture_is_stored_as_small_bytes(mode: str, tmp_path: Path) -> None:
     with Image.open(PICTURES / "cat.jpg") as image:
         wanted = np.asarray(image.resize(pixels.shape[1::-1]).convert(mode))
     np.testing.assert_array_equal(pixels.squeeze(), wanted)
+    write_samples(target, target, [], force=True)
+    assert [file.name for file in tmp_path.iterdir()] == ["edges.onnx"]
+
+
+def test_a_model_without_bytes_removes_the_answers_of_another(tmp_path: Path) -> None:
+    stale = tmp_path / "edges.onnx.answers.json"
+    stale.write_text("{}")
+    write_samples(MODELS / "edges.onnx", tmp_path / "edges.onnx", [{}])
+    assert not stale.exists()
 
 
 def test_the_example_is_the_same_for_ever(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from .._examples import find_example_shape, make_no_example_error
 from .._values import convert_pictures_to_bytes, evaluate_to_arrays, find_bytes_format
 from ..core.base.agreement import FLOAT_TOLERANCE, as_numpy
 from ..core.base.arrays import Array
-from ..core.base.atomic_files import require_folder, write_atomically
+from ..core.base.atomic_files import require_folder, translate_write_errors, write_atomically
 from ..core.base.messages import type_name
 from ..core.contracts.files import require_another_file
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor
@@ -92,7 +92,8 @@ def write_samples(
     without its EXIF data; arrays are stored whole.
 
     For a model with a built-in contract, a picture's pixels are stored, at most 32,000 bytes. The samples are then also
-    written to `destination` + ".answers.json", for JavaScript, which cannot read metadata.
+    written to `destination` + ".answers.json", for JavaScript, which cannot read metadata. Otherwise, a file of that
+    name is removed, because its answers are those of another model.
 
     A tenth of the picture's bytes is changed by a gray level. Twice the change of an output is its tolerance, which is
     0.1 % at least. An output that changes by more than 5 %, or changes its shape, is not stored.
@@ -103,7 +104,8 @@ def write_samples(
         samples: for each sample a value for each input, by name, as in `evaluate_features`; or the path of a picture
             or array, for a model with one input. Missing inputs get example values: noise for pictures and floats,
             zeros for other types.
-        force: whether the copy, or the file of answers, may replace the model, a sample or another file of these.
+        force: whether the copy, or the file of answers, may replace the model, a sample or another file of these; and
+            whether such a file is removed, if it has the name of the file of answers.
 
     Returns:
         The written samples.
@@ -143,6 +145,9 @@ def write_samples(
             outputs = tuple(replace(output, tolerance=EXACT_TOLERANCE) for output in answer.outputs)
             exact.append(replace(answer, outputs=outputs))
         write_atomically(answers_file, answers_to_metadata(exact)[KEY].encode())
+    elif os.path.isfile(answers_file):
+        with translate_write_errors(answers_file):
+            os.unlink(answers_file)
     return answers
 
 
