@@ -117,6 +117,14 @@ class TestWhatIsStored:
         with pytest.raises(InvalidArgumentError, match="at most 8 samples, got 9"):
             write_samples(MODELS / "edges.onnx", target, [cat] * 9)
 
+    def test_the_pictures_of_a_sample_share_its_bytes(self, tmp_path: Path, cat: Path) -> None:
+        source = tmp_path / "two.onnx"
+        inputs = [tensor(name, [1, 3, "h", "w"], denotation="IMAGE") for name in ("a", "b")]
+        nodes = [helper.make_node("ReduceMean", [name], [f"{name}2"]) for name in ("a", "b")]
+        source.write_bytes(data(nodes, inputs, [tensor(f"{name}2", [1, 1, 1, 1]) for name in ("a", "b")]))
+        (answer,) = write_samples(source, tmp_path / "known.onnx", [{"a": cat, "b": Image.open(cat)}])
+        assert all(10_000 < len(known.png or b"") <= 16_000 for known in answer.inputs.values())
+
     def test_new_ones_take_the_place_of_all_and_none_takes_them_away(self, known: Path) -> None:
         write_samples(known, known, [{}], force=True)
         assert len(read_answers(LearningModel.load(known).metadata)) == 1

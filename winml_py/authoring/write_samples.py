@@ -185,16 +185,18 @@ def _store_inputs(model: LearningModel, sample: Sample, budget: int, seed: int) 
         raise InvalidArgumentError(
             f"The model has no input {', '.join(sorted(unknown))}.", hint=f"Its inputs: {', '.join(features)}."
         )
-    pictures = sum(isinstance(value, ImageFeatureValue) for value in sample.values()) or 1
+    sources = {name: _read_value(model, features[name], value) for name, value in sample.items()}
+    pictures = sum(isinstance(source, ImageFeatureValue) for source in sources.values()) or 1
     return {
-        name: _store_value(model, feature, sample[name], budget // pictures)
-        if name in sample
+        name: _store_source(model, feature, sources[name], budget // pictures)
+        if name in sources
         else _make_up_value(model, feature, seed)
         for name, feature in features.items()
     }
 
 
-def _store_value(model: LearningModel, feature: FeatureDescriptor, value: Any, budget: int) -> KnownInput:
+def _read_value(model: LearningModel, feature: FeatureDescriptor, value: Any) -> ImageFeatureValue | Array:
+    """One picture, or an array."""
     pictures = find_bytes_format(model, feature)
     if pictures and isinstance(value, (str, os.PathLike)):
         value = read_file(value)
@@ -206,15 +208,23 @@ def _store_value(model: LearningModel, feature: FeatureDescriptor, value: Any, b
     if isinstance(source, ImageFeatureValue):
         if len(source.video_frames) > 1:
             raise InvalidArgumentError(f"Expected one picture for {feature.name}, got a batch.")
-        image = source.video_frame.software_bitmap.to_pil()
-        if pictures:
-            small = ImageFeatureValue.from_pil(_shrink(image, budget // find_layout(pictures).channels))
-            return KnownInput(array=convert_pictures_to_bytes(model, {feature.name: small})[feature.name])
-        return KnownInput(png=make_small_png(image, budget))
+        return source
     array = as_numpy(source)
     if not isinstance(array, np.ndarray):
         raise InvalidArgumentError(f"Expected a picture, numbers or texts for {feature.name}, got {type_name(value)}.")
-    return KnownInput(array=np.ascontiguousarray(array).reshape(array.shape))
+    return array
+
+
+def _store_source(
+    model: LearningModel, feature: FeatureDescriptor, source: ImageFeatureValue | Array, budget: int
+) -> KnownInput:
+    if not isinstance(source, ImageFeatureValue):
+        return KnownInput(array=np.ascontiguousarray(source).reshape(source.shape))
+    image = source.video_frame.software_bitmap.to_pil()
+    if pictures := find_bytes_format(model, feature):
+        small = ImageFeatureValue.from_pil(_shrink(image, budget // find_layout(pictures).channels))
+        return KnownInput(array=convert_pictures_to_bytes(model, {feature.name: small})[feature.name])
+    return KnownInput(png=make_small_png(image, budget))
 
 
 def _make_up_value(model: LearningModel, feature: FeatureDescriptor, seed: int) -> KnownInput:
