@@ -12,6 +12,7 @@ import numpy as np
 
 from .core.base.agreement import as_numpy
 from .core.base.arguments import require_type
+from .core.base.collections import NameMap
 from .core.features.descriptors import (
     FeatureDescriptor,
     MapFeatureDescriptor,
@@ -19,6 +20,7 @@ from .core.features.descriptors import (
     ShapedDescriptor,
     TensorFeatureDescriptor,
 )
+from .core.features.files import is_file, read_file, require_content
 from .core.features.pictures import ImageFeatureValue
 from .core.features.tensor import Tensor
 from .core.features.tensor_classes import TENSOR_CLASSES
@@ -33,6 +35,7 @@ from .core.session.result import LearningModelEvaluationResult
 from .core.session.session import LearningModelBinding, LearningModelSession
 from .core.session.sources import convert_numbers
 from .enums import BitmapPixelFormat, TensorKind
+from .errors import InvalidArgumentError
 
 CONTRACTS: dict[str, Callable[[], ImageContract]] = {
     "imagenet": ImageContract.imagenet,
@@ -112,6 +115,35 @@ def _convert(feature: FeatureDescriptor, value: Any, text: str) -> Any:
     array = np.array(value, object)
     shape = array.shape if array.ndim == len(feature.shape) else ()
     return convert_numbers(feature, array.reshape(-1).tolist(), text, shape)
+
+
+def match_inputs(model: LearningModel, values: Mapping[str, Any], *, any_name: bool = False) -> dict[str, Any]:
+    """Values by the model's own names of its inputs, for several evaluations: files are read.
+
+    A bound output is refused: all results would share its memory.
+
+    Args:
+        model: the model.
+        values: values by the names of inputs, exact or in another case.
+        any_name: whether a value for the only input may have any name but an output's.
+
+    Raises:
+        InvalidArgumentError: a name is no input's, or that of the same input as another; or a file cannot be read.
+        PictureError: a file is not a picture.
+    """
+    features = NameMap({feature.name: feature for feature in model.input_features})
+    outputs = NameMap({feature.name: feature for feature in model.output_features})
+    is_renamed = any_name and len(features) == len(values) == 1
+    matched: dict[str, Any] = {}
+    for key, value in values.items():
+        feature = features.get(key)
+        if feature is None and is_renamed and key not in outputs:
+            (feature,) = features.values()
+        if feature is None or feature.name in matched:
+            problem = "is not an input of the model" if feature is None else "names an input that another name has"
+            raise InvalidArgumentError(f"{key!r} {problem}.", hint=f"Pass a value for each of: {', '.join(features)}.")
+        matched[feature.name] = read_file(require_content(value)) if is_file(value, feature) else value
+    return matched
 
 
 # Outputs

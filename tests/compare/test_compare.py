@@ -26,6 +26,8 @@ from winml_py import (
 from winml_py.authoring import build_in, write_samples
 from winml_py.compare import Comparison, compare
 from winml_py.compare.comparison import Comparer, match_objects
+from winml_py.compare.first_departure import find_departure
+from winml_py.perf import tune
 from winml_py.testing import FakeDevice
 from winml_py.vision import Detections
 
@@ -351,6 +353,50 @@ def test_one_model_in_two_ways(files: Path) -> None:
     require_exit("compare", "plain.onnx", "sure.npy", "--engine", "onnxruntime")
     assert "There is nothing to compare it with" in require_failure(2, "compare", "plain.onnx", "sure.npy")
     assert "Expected outputs of the same names" in require_failure(4, "compare", "plain.onnx", "other.onnx")
+
+
+def make_pair(first: str, second: str) -> list[LearningModel]:
+    """The difference of two inputs, and the reverse."""
+    ends = [tensor(first, [1, 2]), tensor(second, [1, 2])], [tensor("y", [1, 2])]
+    orders = (first, second), (second, first)
+    return [LearningModel.load(data([helper.make_node("Sub", order, ["y"])], *ends)) for order in orders]
+
+
+def test_inputs_are_named_exactly_or_in_another_case() -> None:
+    values = {"X": np.float32([[3, 5]]), "x": np.float32([[1, 1]])}
+    assert compare(*make_pair("x", "X"), values).outputs[0].largest == 8
+    renamed = {"LEFT": values["X"], "Right": values["x"]}
+    assert compare(*make_pair("left", "right"), renamed).outputs[0].largest == 8
+
+
+@pytest.mark.parametrize("names", [["y"], ["Y"], ["x", "y"], ["x", "Y"], ["x", "other"], ["x", "X"]])
+def test_only_inputs_are_named(names: list[str]) -> None:
+    """An output that is written in place would be the result of both sides."""
+    models = [LearningModel.load(unary(operator, shape=(2,))) for operator in ("Neg", "Abs")]
+    values = {name: np.float32([1, 2]) for name in names}
+    for function in (compare, find_departure):
+        with pytest.raises(InvalidArgumentError, match=r"is not an input of|that another name has") as raised:
+            function(*models, values)
+        assert raised.value.hint == "Pass a value for each of: x."
+    with pytest.raises(InvalidArgumentError, match=r"is not an input of|that another name has"):
+        tune(models[0], values)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_each_input_has_a_name(count: int) -> None:
+    values = {"x": np.float32([1, 2])}
+    model = LearningModel.load(unary(shape=(2,)))
+    with pytest.raises(InvalidArgumentError, match=f"not as many as the names, {count}"):
+        compare(model, model, [values] * 2, names=["one", "two", "three"][:count])
+
+
+def test_an_open_file_is_read_once_for_all_evaluations() -> None:
+    with open(PICTURES / "seven.png", "rb") as file:
+        (answer,) = compare(DIGITS, DIGITS, {"image": file}).answers
+    assert (answer.first[:2], answer.second[:2]) == ("7 ", "7 ")
+    with open(PICTURES / "seven.png", "rb") as file:
+        assert find_departure(DIGITS, DIGITS, {"image": file}) is None
+    assert find_departure(DIGITS, DIGITS, {"image": PICTURES / "seven.png"}) is None
 
 
 def test_samples_come_before_examples(files: Path) -> None:

@@ -404,6 +404,13 @@ def test_the_table_is_for_people(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert "measured once more, it is not clearly slower than with no spinning" in call("tune", DIGITS).stdout
 
 
+@pytest.mark.usefixtures("only_spinning")
+def test_an_open_file_is_read_once_for_all_candidates(monkeypatch: pytest.MonkeyPatch, seven: Path) -> None:
+    set_clock(monkeypatch, lambda candidate: 1 if spins(candidate) else 0.5)
+    with open(seven, "rb") as file:
+        assert tune(LearningModel.load(DIGITS), {"image": file}).intra_op_thread_spinning is False
+
+
 def test_mistakes(tmp_path: Path) -> None:
     assert "not found" in require_failure(3, "tune", "missing.onnx")
     assert "no folder" in require_failure(5, "tune", DIGITS, "--output", tmp_path / "missing" / "o.json")

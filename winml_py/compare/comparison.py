@@ -11,7 +11,7 @@ import numpy as np
 
 from .._examples import EXAMPLE, list_inputs, make_examples, tell_assumed_sizes
 from .._interpretation import Classes
-from .._values import convert_pictures_to_bytes, evaluate_to_tensors, open_session
+from .._values import convert_pictures_to_bytes, evaluate_to_tensors, match_inputs, open_session
 from ..authoring.check_samples import flatten_outputs, read_stored_answers
 from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, TOP1_KEPT, Agreement, compare_values
 from ..core.base.arrays import Array
@@ -20,7 +20,7 @@ from ..core.features.tensor_classes import FLOAT_KINDS, TENSOR_CLASSES
 from ..core.model.model import LearningModel
 from ..core.session.result import LearningModelEvaluationResult
 from ..core.session.session import LearningModelSession
-from ..errors import InvalidArgumentError, InvalidBindingError, MissingInputError, SizeMismatchError, WinMLError
+from ..errors import InvalidArgumentError, InvalidBindingError, SizeMismatchError, WinMLError
 from ..vision.detections import Detections, detections, read_facts
 from ..vision.layouts import find_layouts, recognise_layout
 from ..vision.masks import find_segmentation, require_one_map
@@ -164,12 +164,13 @@ def compare(
     Args:
         first: a session; or a model, which runs on the CPU.
         second: the other.
-        inputs: values by the names of inputs, as for `evaluate_features`, or several of these, which are taken one by
-            one; by default the samples stored in the first model, or else example values.
-        names: what the answers call the inputs; by default their numbers.
+        inputs: values by the names of inputs, each as `LearningModelBinding.bind` takes it, or several of these, which
+            are taken one by one; by default the samples stored in the first model, or else example values.
+        names: what the answers call the inputs, one for each of several; by default their numbers.
 
     Raises:
-        InvalidArgumentError: there are no inputs, or the models have no output in common.
+        InvalidArgumentError: there are no inputs, a name is no input's, there are fewer or more names, or the models
+            have no output in common.
         InvalidBindingError: the models take different inputs.
         WinMLError: an input cannot be used, or an evaluation failed.
 
@@ -187,11 +188,12 @@ def compare(
         is_half = session.precision.is_half or second_session.precision.is_half
         is_half = is_half or model.precision != second_model.precision
         for name, values in list_compared_inputs(session, inputs, names):
+            values = match_inputs(model, values, any_name=True)
             with tell_assumed_sizes(list_inputs(session) if name == EXAMPLE else ()):
                 result = evaluate_to_tensors(session, fit_values(model, values))
             try:
                 second_result = evaluate_to_tensors(second_session, fit_values(second_model, values))
-            except (InvalidBindingError, MissingInputError, SizeMismatchError) as error:
+            except (InvalidArgumentError, InvalidBindingError, SizeMismatchError) as error:
                 raise InvalidBindingError(
                     f"The models take different inputs; the second refuses what the first took: {error.message}",
                     hint=error.hint,
@@ -209,8 +211,15 @@ def list_compared_inputs(
     if isinstance(inputs, Mapping):
         inputs = [inputs]
     if inputs is not None:
-        for index, values in enumerate(inputs):
-            yield names[index] if names else f"input {index}", values
+        count = 0
+        for count, values in enumerate(inputs, 1):
+            if names and count > len(names):
+                break
+            yield names[count - 1] if names else f"input {count - 1}", values
+        if names and count != len(names):
+            raise InvalidArgumentError(
+                f"The inputs are not as many as the names, {len(names)}.", hint="Pass a name for each, or no names."
+            )
     elif answers := read_stored_answers(session.model):
         yield from ((str(known), known.make_values()) for known in answers)
     else:
@@ -223,14 +232,10 @@ def fit_values(model: LearningModel, values: Mapping[str, Any]) -> dict[str, Any
     A value for the only input may have any name, and names may differ in case. Floats get the input's type, and
     pictures become bytes where a contract is built in.
     """
-    features = list(model.input_features)
-    names = {feature.name.casefold(): feature.name for feature in features}
-    kinds = {feature.name: getattr(feature, "tensor_kind", None) for feature in features}
-    is_only = len(features) == len(values) == 1
+    kinds = {feature.name: getattr(feature, "tensor_kind", None) for feature in model.input_features}
     fitted = {}
-    for key, value in values.items():
-        name = features[0].name if is_only else names.get(key.casefold(), key)
-        kind = kinds.get(name)
+    for name, value in match_inputs(model, values, any_name=True).items():
+        kind = kinds[name]
         if isinstance(value, np.ndarray) and value.dtype.kind == "f" and kind in FLOAT_KINDS:
             value = value.astype(TENSOR_CLASSES[kind].dtype, copy=False)
         fitted[name] = value

@@ -24,7 +24,7 @@ from onnx import GraphProto, TensorProto, TypeProto, helper
 
 from .._examples import list_inputs
 from .._graphs.model_file import read_model, save_model
-from .._values import evaluate_to_arrays, get_session_arguments
+from .._values import evaluate_to_arrays, get_session_arguments, match_inputs
 from ..core.base.arrays import DType
 from ..core.features.pictures import PreprocessPlan
 from ..core.features.prepare import as_picture
@@ -115,7 +115,7 @@ def find_departure(
         The departure, or None if rounding explains all differences.
 
     Raises:
-        InvalidArgumentError: the models share no tensors.
+        InvalidArgumentError: the models share no tensors, or a name is no input's.
         WinMLError: a model cannot be evaluated, or a part of it.
 
     Example:
@@ -126,6 +126,7 @@ def find_departure(
         >>> find_departure(*models, {"image": np.zeros((1, 1, 28, 28), np.float32)}) is None
         True
     """
+    values = match_inputs(get_session_arguments(first)[0], values, any_name=True)
     with tempfile.TemporaryDirectory(prefix="winml-py-") as folder:
         sides = [_ComparedModel(side, values, tempfile.mkdtemp(dir=folder)) for side in (first, second)]
         return _Search(sides).find()

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .._examples import make_examples
-from .._values import evaluate_to_arrays
+from .._values import evaluate_to_arrays, match_inputs
 from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs, is_empty, is_same
 from ..core.base.arguments import require_type
 from ..core.base.machine import count_usable_cores, read_free_memory
@@ -133,6 +133,7 @@ def tune(
         The options, for sessions of the same model: see `LearningModelSessionOptions.tuned_for` and `save`.
 
     Raises:
+        InvalidArgumentError: a name is no input's.
         WinMLError: the model cannot be evaluated on an input with the options to improve.
 
     Example:
@@ -145,7 +146,7 @@ def tune(
         >>> session = LearningModelSession(model, None, options)  # doctest: +SKIP
     """
     require_type(model, LearningModel, 'Load it first: LearningModel.load("model.onnx").')
-    items = [inputs] if isinstance(inputs, Mapping) else list(inputs)
+    items = [match_inputs(model, values) for values in ([inputs] if isinstance(inputs, Mapping) else inputs)]
     return search(model, items, make_examples(model.input_features) if not items else {}, device, options).options
 
 
