@@ -36,8 +36,8 @@ CEILINGS = {
     "files": 215,
     "options of commands": 92,
     "words of docs": 42_000,
-    "lines of code of tests": 34_750,
-    "inner names that capabilities use": 86,
+    "lines of code of tests": 34_800,
+    "inner names that capabilities use": 87,
     # What was measured.
     "names in __all__": 69,
     "binding classes of engines": 3,
