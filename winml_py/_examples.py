@@ -25,6 +25,7 @@ from .core.features.pictures import ImageFeatureValue, PreprocessPlan
 from .core.features.tensor_classes import FLOAT_KINDS, TENSOR_CLASSES
 from .core.imaging.contract import ImageContract
 from .core.imaging.geometry import compute_placement
+from .core.model.contracts import require_input_names
 from .core.model.model import LearningModel
 from .core.session.session import LearningModelSession
 from .enums import TensorKind
@@ -230,12 +231,7 @@ def complete_inputs(
     Raises:
         InvalidArgumentError: a missing input does not take any numbers, or there is no input of a name.
     """
-    names = {feature.name for feature in features}
-    unknown = set(inputs) - names
-    if unknown:
-        raise InvalidArgumentError(
-            f"The model has no input {', '.join(sorted(unknown))}.", hint=f"Its inputs: {', '.join(sorted(names))}."
-        )
+    require_input_names(features, inputs)
     rng, values = np.random.default_rng(0), dict(inputs)
     missing = [feature for feature in features if feature.name not in inputs]
     for feature in missing:

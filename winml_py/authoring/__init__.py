@@ -6,7 +6,7 @@ from .build_in import build_in
 from .check_samples import AnswerCheck, ModelCheck, check_samples
 from .contract_evidence import ContractEvidence
 from .known_answers import KnownAnswer, KnownInput, KnownOutput
-from .learning import LearnedContract, learn_contract
+from .learning.learn_contract import LearnedContract, learn_contract
 from .output_nodes import BuiltIn
 from .write_contract import write_contract
 from .write_samples import write_samples

@@ -26,6 +26,7 @@ from ..core.features.pictures import ImageFeatureValue
 from ..core.features.prepare import as_picture, open_deferred, prepare
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.formats import find_layout
+from ..core.model.contracts import require_input_names
 from ..core.model.model import LearningModel
 from ..core.session.result import find_best_classes
 from ..core.session.session import LearningModelSession
@@ -180,11 +181,7 @@ def _store_inputs(model: LearningModel, sample: Sample, budget: int, seed: int) 
             hint='Write {"image": ImageFeatureValue.load(path)}.',
         )
     features = {feature.name: feature for feature in model.input_features}
-    unknown = [str(name) for name in sample if name not in features]
-    if unknown:
-        raise InvalidArgumentError(
-            f"The model has no input {', '.join(sorted(unknown))}.", hint=f"Its inputs: {', '.join(features)}."
-        )
+    require_input_names(model.input_features, sample)
     sources = {name: _read_value(model, features[name], value) for name, value in sample.items()}
     pictures = sum(isinstance(source, ImageFeatureValue) for source in sources.values()) or 1
     return {

@@ -49,9 +49,6 @@ labels_option = click.option(
 )
 isolated_option = click.option("--isolated", is_flag=True, help="Evaluate in a separate process, safe from crashes.")
 device_option = click.option("--device", default="cpu", metavar="NAME", help="cpu (default), gpu, or a device name.")
-settings_option = click.option(
-    "--settings", type=_INPUT_FILE, metavar="FILE", help="Use options that `winml-py tune` wrote."
-)
 
 
 class OutputOption(click.Option):
@@ -248,7 +245,7 @@ def setup_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="KIND",
         help="auto (default), float32, float16 or bfloat16.",
     )
-    @settings_option
+    @click.option("--settings", type=_INPUT_FILE, metavar="FILE", help="Use options that `winml-py tune` wrote.")
     @size_options
     @contract_option
     @wraps(command)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
 import os
 import sys
@@ -208,9 +207,10 @@ def _import_function(text: str) -> Callable[..., Any]:
         InvalidArgumentError: there is no such module or function, or the module fails to import.
     """
     place, _, path = text.rpartition(":")
+    folder, name = os.path.split(place) if place.endswith(".py") else ("", place)
     try:
-        sys.path.insert(0, os.getcwd())  # the working directory may contain the module, as for `python -m`
-        value: Any = _import_file(place) if place.endswith(".py") else importlib.import_module(place)
+        sys.path.insert(0, os.path.abspath(folder))  # where a file's neighbours are; or, as for `python -m`, here
+        value: Any = importlib.import_module(name.removesuffix(".py"))
         for name in path.split("."):
             value = getattr(value, name)
             value = value() if inspect.isclass(value) else value
@@ -221,16 +221,3 @@ def _import_function(text: str) -> Callable[..., Any]:
         ) from error
     function: Callable[..., Any] = value  # learning refuses what cannot be called
     return function
-
-
-def _import_file(path: str) -> Any:
-    """Imports a file as a module, which may import its neighbours."""
-    folder, name = os.path.split(os.path.abspath(path))
-    sys.path.insert(0, folder)
-    spec = importlib.util.spec_from_file_location(name.removesuffix(".py"), path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module

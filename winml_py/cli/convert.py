@@ -21,7 +21,7 @@ from .arguments import (
 )
 from .failures import prefix_errors
 from .files import read_single_evaluation
-from .style import emit, print_line, print_sizes, show_progress, warn_assumed
+from .style import emit, print_line, print_sizes, show_progress
 
 
 @click.command()
@@ -83,4 +83,3 @@ def convert(
         print_sizes(facts["sizes"])
 
     emit(facts, as_json, print_report)
-    warn_assumed(model, facts["sizes"])

@@ -23,7 +23,7 @@ from ..perf.profile import OUTSIDE, Profile, profile
 from .arguments import Setup, json_option, output_option, setup_options
 from .failures import prefix_errors
 from .files import assign_files, list_models, read_inputs
-from .style import emit, format_number, print_line, print_sizes, print_table, show_progress, warn_assumed
+from .style import emit, format_number, print_line, print_sizes, print_table, show_progress
 
 
 @click.command()
@@ -65,8 +65,6 @@ def perf(
     }
     facts: Facts = {"host": host, "models": measurements}
     emit(facts, as_json, _print_measurements)
-    for measured in facts["models"]:
-        warn_assumed(measured["model"], measured["sizes"])
 
 
 def _measure(path: str, files: Sequence[str], setup: Setup, iterations: int, progress: Progress) -> Facts:
@@ -141,7 +139,6 @@ def _profile(path: str, files: Sequence[str], setup: Setup, iterations: int, tra
         write_atomically(trace, profiled.trace)
     facts: Facts = {"kind": "profile", "model": path} | profiled.to_json()
     emit(facts, as_json, lambda facts: _print_profile(profiled, facts))
-    warn_assumed(path, facts["sizes"])
 
 
 def _print_profile(profiled: Profile, facts: Facts) -> None:

@@ -271,26 +271,13 @@ def _print_findings(result: Facts) -> bool:
 
 
 def _check(path: str, setup: Setup, as_json: bool) -> None:
-    """Checks the samples and the learned contract stored in the model; exits with 1 if one is wrong.
-
-    Raises:
-        WinMLError: the model has neither, or cannot be evaluated.
-    """
+    """Checks the samples stored in the model; exits with 1 if one is wrong."""
     from ..authoring.check_samples import check_samples
-    from ..authoring.contract_evidence import ContractEvidence
-    from ..authoring.known_answers import read_answers
 
-    facts: Facts = {"model": path}
-    with prefix_errors(path):
-        model, device = setup.load(path), LearningModelDevice.find(setup.device)
-        if evidence := ContractEvidence.from_metadata(model.metadata):
-            changes = evidence.changes(model)
-            facts["contract"] = {"function": evidence.function, "problems": changes, "is_right": not changes}
-        if "contract" not in facts or read_answers(model.metadata):
-            with LearningModelSession(model, device, setup.make_options(model)) as session:
-                facts["check"] = _describe_check(check_samples(session))
-    emit({"results": [facts]}, as_json, _print_check)
-    if not all(facts[name]["is_right"] for name in ("contract", "check") if name in facts):
+    with prefix_errors(path), setup.make_session(path) as session:
+        check = check_samples(session)
+    emit({"results": [{"model": path, "check": _describe_check(check)}]}, as_json, _print_check)
+    if not check.is_right:
         raise click.exceptions.Exit(1)
 
 
@@ -307,16 +294,11 @@ def _describe_check(check: ModelCheck) -> Facts:
 
 def _print_check(facts: Facts) -> None:
     (result,) = facts["results"]
-    if contract := result.get("contract"):
-        state = "as it was" if contract["is_right"] else "no longer as it was"
-        print_line(f"{result['model']}: the contract is {state} when it was learned from {contract['function']}")
-        for problem in contract["problems"]:
-            print_line(f"  {problem}", is_error=True)
-    if check := result.get("check"):
-        print_line(f"{result['model']}: {_format_check(check)}, on {check['device']} with {check['engine']}")
-        for sample in check["samples"]:
-            for problem in sample["problems"]:
-                print_line(f"  {sample['sample']}: {problem}", is_error=True)
+    check = result["check"]
+    print_line(f"{result['model']}: {_format_check(check)}, on {check['device']} with {check['engine']}")
+    for sample in check["samples"]:
+        for problem in sample["problems"]:
+            print_line(f"  {sample['sample']}: {problem}", is_error=True)
 
 
 def _format_check(check: Facts) -> str:

@@ -203,19 +203,10 @@ def unwrap_stream(stream: Any) -> TextIO:
 
 
 def print_sizes(sizes: Facts) -> None:
-    """Prints the shapes of inputs, as in JSON."""
-    shapes = (f"{name} {'x'.join(map(str, size['shape'])) or 'one number'}" for name, size in sizes.items())
-    if sizes:
-        print_line(f"sizes: {', '.join(shapes)}")
-
-
-def warn_assumed(model: str, sizes: Facts) -> None:
-    """Prints to standard error which input sizes nothing states."""
+    """Prints the shapes of inputs, and which of their sizes nothing states."""
+    shapes = []
     for name, size in sizes.items():
-        if size["assumed"]:
-            free = " and ".join(size["assumed"])
-            print_line(
-                f"{model}: The size of {free} of the input {name} is unknown, so 64 was used. "
-                "To set it, add --size H,W or --dim NAME=N.",
-                is_error=True,
-            )
+        assumed = f" ({' and '.join(size['assumed'])} assumed)" if size["assumed"] else ""
+        shapes.append(f"{name} {'x'.join(map(str, size['shape'])) or 'one number'}{assumed}")
+    if shapes:
+        print_line(f"sizes: {', '.join(shapes)}")

@@ -24,7 +24,7 @@ from .arguments import (
 )
 from .failures import prefix_errors
 from .files import assign_files, read_inputs
-from .style import emit, format_number, print_line, print_sizes, print_table, show_progress, warn_assumed
+from .style import emit, format_number, print_line, print_sizes, print_table, show_progress
 
 
 @click.command()
@@ -67,7 +67,6 @@ def tune(
     shown = sizes_to_json(find_input_sizes(features, items[0] if items else {}))
     facts: Facts = {"model": model} | tuned.to_json() | {"sizes": shown}
     emit(facts, as_json, _print_trials)
-    warn_assumed(model, facts["sizes"])
     if output and not as_json:
         print_line(f"written to {output}")
 

@@ -251,19 +251,23 @@ def format_type(feature: FeatureDescriptor) -> str:
     return feature.expects()
 
 
+def require_input_names(features: Iterable[FeatureDescriptor], names: Iterable[object]) -> None:
+    """Raises InvalidArgumentError where the model has no input of one of these names."""
+    known = [feature.name for feature in features]
+    if unknown := sorted({str(name) for name in names}.difference(known)):
+        raise InvalidArgumentError(
+            f"The model has no input {', '.join(unknown)}.", hint=f"Its inputs: {', '.join(known) or 'none'}."
+        )
+
+
 def find_fitting_inputs(
     features: Iterable[FeatureDescriptor], contract: ImageContract, names: Set[str] = frozenset()
 ) -> list[ShapedDescriptor]:
     """The inputs that a contract fits, or the named ones; InvalidArgumentError where none fits, or a named one does
     not, and InvalidBindingError where only its size does not.
     """
-    input_names = {feature.name for feature in features}
-    if names - input_names:
-        raise InvalidArgumentError(
-            f"The model has no input {', '.join(sorted(names - input_names))}.",
-            hint=f"Its inputs: {', '.join(input_names) or 'none'}.",
-        )
-    named = [feature for feature in features if feature.name in (names or input_names)]
+    require_input_names(features, names)
+    named = [feature for feature in features if not names or feature.name in names]
     fitting = [feature for feature in named if isinstance(feature, ShapedDescriptor) and feature.fits(contract)]
     if not fitting or len(fitting) < len(names):
         types = "; ".join(f"{feature.name} is {format_type(feature)}" for feature in features)
