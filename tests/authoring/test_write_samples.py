@@ -288,7 +288,7 @@ class TestCheck:
     def test_a_float16_conversion_has_the_tolerance_of_half_precision(self, tmp_path: Path, seven: Path) -> None:
         target, half = tmp_path / "digits.onnx", tmp_path / "half.onnx"
         write_samples(MODELS / "digits.onnx", target, [seven])
-        assert call("convert", target, "--float16", "--output", half).exit_code == 0
+        assert call("convert", target, "--output", half).exit_code == 0
         assert check_samples(LearningModel.load(half)).is_right
 
     def test_a_model_without_samples_is_an_error(self) -> None:

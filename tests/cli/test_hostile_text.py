@@ -94,7 +94,7 @@ def require_harmless(*texts: str) -> None:
 
 EXTRA = {
     "contract": ["--from", "imagenet"],
-    "convert": ["--float16"],
+    "convert": [],
     "compare": ["--precision", "float32", "--nodes"],
     "perf": ["--iterations", "2"],
     "run": ["--labels", "labels.txt"],

@@ -69,7 +69,7 @@ CALLS: dict[str, str] = {
     "contract": "contract edges.onnx --from clip --output out.onnx",
     "contract built in": "contract digits.onnx --build-in --answers classes --output out.onnx",
     "contract with a sample": "contract digits.onnx --sample seven.png --output out.onnx",
-    "convert": "convert digits.onnx --float16 --output out.onnx",
+    "convert": "convert digits.onnx --output out.onnx",
     "devices": "devices",
     "doctor": "doctor",
     "doctor that clears": "doctor --clear-cache",
@@ -118,9 +118,9 @@ def test_every_command_has_a_kind() -> None:
         ("run --nonsense digits.onnx", 2, "NoSuchOption"),
         ("info broken.png", 3, "CorruptModelError"),
         ("classify digits.onnx", 2, ""),  # NoSuchCommand, from click 8.4 on
-        ("convert digits.onnx out.onnx --float16", 2, "MissingParameter"),
+        ("convert digits.onnx out.onnx", 2, "MissingParameter"),
         ("perf digits.onnx --device abacus", 6, "InvalidDeviceError"),
-        ("convert digits.onnx --float16 --output nowhere/out.onnx", 5, "StorageNotFoundError"),
+        ("convert digits.onnx --output nowhere/out.onnx", 5, "StorageNotFoundError"),
     ],
 )
 def test_an_error_is_a_document_too(words: str, code: int, kind: str, folder: Path) -> None:
@@ -138,7 +138,7 @@ def test_an_error_is_a_document_too(words: str, code: int, kind: str, folder: Pa
 def test_a_conversion_that_failed_has_its_report(folder: Path) -> None:
     node = helper.make_node("Mul", ["x", "big"], ["y"])
     Path("big.onnx").write_bytes(data([node], [tensor("x", [1, 8])], [tensor("y", [1, 8])], {"big": np.float32(1e6)}))
-    result = call("convert", "big.onnx", "--float16", "--output", "out.onnx", "--json")
+    result = call("convert", "big.onnx", "--output", "out.onnx", "--json")
     facts = validated(result.stdout)
     assert (result.exit_code, facts["error"]["type"]) == (1, "ConversionError")
     assert facts["error"]["report"]["is_good"] is False

@@ -63,7 +63,7 @@ def test_an_option_means_the_same_in_every_command() -> None:
                 assert seen.setdefault(name, meaning) == meaning, f"{command.name} {name}"
 
 
-@pytest.mark.parametrize("words", ["contract --from clip", "convert --float16"])
+@pytest.mark.parametrize("words", ["contract --from clip", "convert"])
 def test_a_command_that_writes_a_model_never_writes_over_one_it_reads(words: str, tmp_path: Path) -> None:
     model, link = tmp_path / "model.onnx", tmp_path / "Model.onnx"
     shutil.copy(MODELS / "edges.onnx", model)
@@ -127,7 +127,7 @@ def test_no_command_writes_over_a_part_of_what_its_line_names(tmp_path: Path, mo
     stated = ["--set", "mean=1"]
     for words, output in (
         (["contract", "models/m.onnx", *stated], "models/m.onnx.data"),
-        (["convert", "models/m.onnx", "--float16"], "models/m.onnx.data"),
+        (["convert", "models/m.onnx"], "models/m.onnx.data"),
         (["tune", "models/m.onnx"], "models/m.onnx.data"),
         (["run", "models/m.onnx", PICTURES / "seven.png"], "models/m.onnx.data"),
         (["contract", "models", *stated], "models/m.onnx"),
@@ -137,7 +137,7 @@ def test_no_command_writes_over_a_part_of_what_its_line_names(tmp_path: Path, mo
         (["run", "models", PICTURES / "seven.png"], "models/model_type.json"),
         (["run", "models", PICTURES / "seven.png"], "models/test_data_set_0/input_0.pb"),
         (["contract", DIGITS, "--sample", "new.onnx.answers.json"], "new.onnx"),
-        (["convert", DIGITS, "--float16", "new.onnx.data"], "new.onnx"),
+        (["convert", DIGITS, "new.onnx.data"], "new.onnx"),
         (["perf", "both", "--profile"], "both/other.onnx"),
         (["perf", "both", "--profile"], "both/m.onnx.data"),
     ):
@@ -221,7 +221,7 @@ def test_pictures_are_checked_with_as_they_are_bound(tmp_path: Path, seven: Path
     pairs = values, {"image": ImageFeatureValue.load(seven)}
     first, bound = (session.evaluate_features(each)["probabilities"].to_numpy() for each in pairs)
     assert (first == bound).all()
-    done = call("convert", DIGITS, seven, "--float16", "--output", tmp_path / "half.onnx")
+    done = call("convert", DIGITS, seven, "--output", tmp_path / "half.onnx")
     assert done.exit_code == 0, done.output
     assert "checked on example inputs" not in done.stdout
 
@@ -232,7 +232,6 @@ TABLE_PAGE = ROOT / "docs" / "command-line.md"
 MORE: dict[str, list[str]] = {
     "compare": ["--engine", "onnxruntime"],
     "contract": ["--from", "clip"],
-    "convert": ["--float16"],
     "perf": ["-n", "1"],
 }
 """What a command needs beside its models, its inputs and its output."""

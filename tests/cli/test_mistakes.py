@@ -153,7 +153,6 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
         4,
         "ids.onnx: No input is…pictures in NCHW: x is Int64[1,-1,]",
     ),
-    ("convert digits.onnx --output out.onnx", 2, "The target type is missing. Add --float16."),
 )
 """A command, its exit code, and how the line begins that it prints after "Error: "; "…" is what matters less."""
 

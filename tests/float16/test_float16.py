@@ -582,7 +582,7 @@ def test_the_sizes_that_were_assumed_are_told(tmp_path: Path) -> None:
     weights = {"shape": np.array([1, 3 * 32 * 32]), "w": np.ones((3 * 32 * 32, 4), np.float32)}
     path, out = write_model(tmp_path, model(nodes, ends[:1], ends[1:], weights)), tmp_path / "half.onnx"
     words = "height and width of the input x is unknown, so 64 was used. To set it, add --size H,W or --dim NAME=N"
-    for command in (["convert", "--float16", "--output", out], ["perf"], ["tune", "--output", out], ["compare"]):
+    for command in (["convert", "--output", out], ["perf"], ["tune", "--output", out], ["compare"]):
         options = ["--engine", "onnxruntime"] if command == ["compare"] else []
         failed = CliRunner().invoke(main, [str(word) for word in (command[0], path, *command[1:], *options)])
         assert (failed.exit_code, failed.stderr.count(words)) == (1, 1), failed.stderr
@@ -602,11 +602,11 @@ def test_the_command(tmp_path: Path) -> None:
         return CliRunner().invoke(main, ["convert", *map(str, arguments)])
 
     out = tmp_path / "half.onnx"
-    done = call(MODELS / "digits.onnx", "--output", out, "--float16")
+    done = call(MODELS / "digits.onnx", "--output", out)
     assert done.exit_code == 0
     assert "good probabilities: relative error" in done.stdout
     assert LearningModel.load(out).precision == "float16"
-    facts = json.loads(call(MODELS / "digits.onnx", "--output", out, "--float16", "--keep-io-types", "--json").stdout)
+    facts = json.loads(call(MODELS / "digits.onnx", "--output", out, "--keep-io-types", "--json").stdout)
     assert (facts["is_good"], facts["outputs"][0]["top1"], facts["seeded"]) == (True, 1.0, ["image"])
     assert LearningModel.load(out).precision == "mixed"
     out.unlink()
@@ -614,12 +614,11 @@ def test_the_command(tmp_path: Path) -> None:
     path = write_model(tmp_path, whole)
     np.save(tmp_path / "x.npy", np.ones((1, 8), np.float32))
     for code, words, arguments in (
-        (1, "not good enough", (path, f"x={tmp_path / 'x.npy'}", "--output", out, "--float16")),
-        (2, "The target type is missing. Add --float16.", (path, "--output", out)),
-        (2, "Expected the inputs of one evaluation", (path, "a.npy", "b.npy", "--output", out, "--float16")),
-        (3, "Model file not found", ("none.onnx", "--output", out, "--float16")),
-        (4, "none.npy: There is no such file.", (path, "x=none.npy", "--output", out, "--float16")),
-        (5, "nowhere", (MODELS / "digits.onnx", "--output", tmp_path / "nowhere" / "x.onnx", "--float16")),
+        (1, "not good enough", (path, f"x={tmp_path / 'x.npy'}", "--output", out)),
+        (2, "Expected the inputs of one evaluation", (path, "a.npy", "b.npy", "--output", out)),
+        (3, "Model file not found", ("none.onnx", "--output", out)),
+        (4, "none.npy: There is no such file.", (path, "x=none.npy", "--output", out)),
+        (5, "nowhere", (MODELS / "digits.onnx", "--output", tmp_path / "nowhere" / "x.onnx")),
     ):
         failed = call(*arguments)
         assert (failed.exit_code, words in failed.stderr) == (code, True), failed.stderr
@@ -633,7 +632,7 @@ def test_a_folders_contract_goes_along(tmp_path: Path) -> None:
     config = {"image_processor_type": "ViTImageProcessor", "size": {"height": 224, "width": 224}, "resample": 2}
     config |= {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.5, 0.6, 0.7], "do_normalize": True}
     (folder / "preprocessor_config.json").write_text(json.dumps(config))
-    done = CliRunner().invoke(main, ["convert", str(folder), "--output", str(out), "--float16"])
+    done = CliRunner().invoke(main, ["convert", str(folder), "--output", str(out)])
     assert done.exit_code == 0, done.output
     converted = LearningModel.load(out).input_features[0]
     assert isinstance(converted, ImageFeatureDescriptor)

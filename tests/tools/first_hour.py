@@ -132,7 +132,7 @@ def describe() -> str:
 
 @step("convert, and the answer of the new model")
 def convert() -> str:
-    run("convert", DIGITS, "--float16", "--output", "halb 上.onnx")
+    run("convert", DIGITS, "--output", "halb 上.onnx")
     return require_equal(find_best(run_json("run", "halb 上.onnx", SEVEN)), "7, 0.8716")
 
 

@@ -29,7 +29,6 @@ from .style import emit, print_line, print_sizes, show_progress
 @inputs_argument
 @output_option("The model to write.", required=True)
 @force_option
-@click.option("--float16", "is_float16", is_flag=True, help="Convert to float16.  [required]")
 @click.option("--keep-io-types", is_flag=True, help="Keep inputs and outputs in float32.")
 @click.option("--keep-float32", multiple=True, metavar="NODE", help="Keep a node or operator in float32. Repeatable.")
 @click.option(
@@ -47,7 +46,6 @@ def convert(
     model: str,
     inputs: tuple[str, ...],
     output: str,
-    is_float16: bool,
     keep_io_types: bool,
     keep_float32: tuple[str, ...],
     tolerance: float,
@@ -60,8 +58,6 @@ def convert(
     The command checks the results on INPUT, or on example inputs. Nodes that would lose too much precision stay in
     float32. If the results differ by more than --tolerance, the command writes nothing.
     """
-    if not is_float16:
-        raise click.UsageError("The target type is missing. Add --float16.")
     require_unnamed(f"{output}.data")  # where the weights of a large model go
     with show_progress("converting") as advance, prefix_errors(model, *inputs):
         report = to_float16(

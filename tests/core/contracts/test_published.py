@@ -280,8 +280,8 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     "Ultralytics": {"metadata.yaml": ULTRALYTICS},
 }
 WRITERS = {
-    "convert": ["convert", "--float16", "--keep-io-types"],
-    "convert all": ["convert", "--float16"],
+    "convert": ["convert", "--keep-io-types"],
+    "convert all": ["convert"],
     "set": ["contract", "--set", "kernel=antialiased_cubic"],
     "from": ["contract", "--from", "imagenet", "--set", "size=8,8"],
     "sample": ["contract", "--sample", "example"],

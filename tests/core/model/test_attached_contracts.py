@@ -228,13 +228,13 @@ def test_converting_checks_with_pictures_of_the_contract(tmp_path: Path) -> None
     ends = [tensor(name, (1, 3, 32, 32)) for name in "xy"]
     path.write_bytes(data(nodes, ends[:1], ends[1:], {"c": np.full((32, 32), 300, np.float32)}))
     contract.write_text(json.dumps(ImageContract(BitmapPixelFormat.RGB8).to_metadata()))
-    convert = ["convert", path, "--output", tmp_path / "out.onnx", "--float16", "--json"]
+    convert = ["convert", path, "--output", tmp_path / "out.onnx", "--json"]
     kept = [json.loads(require_exit(*convert, *more).stdout)["kept"] for more in ([], ["--contract", contract])]
     assert ["times" in str(report) for report in kept] == [False, True]
 
 
 def test_a_contract_that_fits_no_input_is_refused(tmp_path: Path) -> None:
     (tmp_path / "flat.onnx").write_bytes(unary(shape=(2, 3)))
-    convert = ["convert", tmp_path / "flat.onnx", "--output", tmp_path / "out.onnx", "--float16"]
+    convert = ["convert", tmp_path / "flat.onnx", "--output", tmp_path / "out.onnx"]
     refused = require_exit(*convert, "--contract", "yolo", code=4)
     assert "No input is a tensor of RGB8 pictures" in " ".join(refused.stderr.split())

@@ -19,7 +19,7 @@ from winml_py._examples import StatedSizes, find_example_shape
 pytestmark = pytest.mark.one_python
 
 COMMANDS = {
-    "convert": ("--float16", "--output", "out.onnx"),
+    "convert": ("--output", "out.onnx"),
     "perf": ("-n", "2"),
     "tune": ("--output", "options.json"),
 }

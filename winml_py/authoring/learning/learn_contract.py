@@ -7,6 +7,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -140,41 +141,38 @@ def learn_contract(
             hint="Scale and crop in the program, and learn the rest; or bind the function's tensor.",
         )
     candidate = choose_candidate(prepare, colours, rules, mapping, seed + 1)
-    check = check_contract(prepare, candidate, rules, mapping, seed + 2)
+    differences, other_tiny_size = check_contract(prepare, candidate, rules, mapping, seed + 2)
+    worst = max(differences, key=attrgetter("share"))
     evidence = ContractEvidence(prepare.name, candidate.contract.to_metadata(), LARGEST_SIZES)
     _require_same(prepare, first, prepare(probe))  # even after all the other pictures
-    if not check.is_close:
+    if worst.share > 1:
         raise NotSupportedError(
             f"No contract matches {prepare.name}. The closest is {candidate.contract.describe()}: "
-            f"{_describe_difference(check)}.",
+            f"{_describe_difference(worst)}.",
             hint="Bind the function's tensor.",
         )
     notes: tuple[str, ...] = ()
-    if check.other_tiny_size is not None:
-        height, width = check.other_tiny_size
+    if other_tiny_size is not None:
+        height, width = other_tiny_size
         notes = (f"it places tiny pictures differently, for example {width}x{height}",)
     return LearnedContract(
         candidate.contract,
         prepare.name,
         prepare.pictures,
         prepare.calls,
-        check.picture_count,
-        check.mean_difference,
-        check.largest_difference,
+        len(differences),
+        float(np.mean([difference.mean for difference in differences])),
+        max(difference.largest for difference in differences),
         evidence,
         notes,
     )
 
 
-def _describe_difference(check: ContractCheck) -> str:
-    size, mean, largest = check.worst_size, check.mean_difference, check.largest_difference
-    if largest <= MAX_DIFFERENCE:  # only the mean of a picture is too large
-        size, mean = check.largest_mean_size, check.largest_mean
-    size = check.other_size or size
-    picture = "" if size is None else f" for a picture of {size[1]}x{size[0]}"
-    if check.other_size is not None:
-        return f"its tensor has another size{picture}"
-    return f"{mean:.2f} gray levels away on average, {largest:.0f} at most,{picture}"
+def _describe_difference(difference: PictureDifference) -> str:
+    picture = f"for a picture of {difference.size[1]}x{difference.size[0]}"
+    if difference.mean == np.inf:
+        return f"its tensor has another size {picture}"
+    return f"{difference.mean:.2f} gray levels away on average, {difference.largest:.0f} at most, {picture}"
 
 
 def _require_same(prepare: PictureFunction, first: PictureTensor, again: PictureTensor) -> None:
@@ -263,39 +261,28 @@ def _find_padding(mapping: ColourMapping, areas: Sequence[Area]) -> tuple[int, i
 # Comparing the contract with the function, on pictures that it was not learned from.
 
 
-class ContractCheck(NamedTuple):
-    """The differences of a contract from the function, on pictures that it was not learned from; in gray levels.
+class PictureDifference(NamedTuple):
+    """How far a contract is from the function for one picture.
 
     Attributes:
-        picture_count: how many pictures were compared.
-        mean_difference: over all numbers of all pictures, each picture counting the same.
-        largest_mean: of the picture with the largest mean.
-        largest_mean_size: height and width of that picture.
-        largest_difference: of all numbers.
-        worst_size: height and width of the picture with the largest difference.
-        other_size: a picture size whose tensor has another size; None if there is none.
-        other_tiny_size: the same among pictures whose longer side is below `TINY`, which count nowhere else.
+        size: height and width of the picture.
+        mean: of all numbers, in gray levels; infinite if the tensor has another size.
+        largest: of all numbers.
     """
 
-    picture_count: int
-    mean_difference: float
-    largest_mean: float
-    largest_mean_size: Size | None
-    largest_difference: float
-    worst_size: Size | None
-    other_size: Size | None
-    other_tiny_size: Size | None
+    size: Size
+    mean: float
+    largest: float
 
     @property
-    def is_close(self) -> bool:
-        """Whether the contract may be written."""
-        has_small_differences = self.largest_mean <= MAX_MEAN and self.largest_difference <= MAX_DIFFERENCE
-        return self.other_size is None and has_small_differences
+    def share(self) -> float:
+        """The share of what is allowed."""
+        return max(self.mean / MAX_MEAN, self.largest / MAX_DIFFERENCE)
 
 
 def check_contract(
     prepare: PictureFunction, candidate: ContractCandidate, rivals: Iterable[Rule], mapping: ColourMapping, seed: int
-) -> ContractCheck:
+) -> tuple[list[PictureDifference], Size | None]:
     """Compares a contract with the function on other pictures: texture of many sizes, and a photograph in many states.
 
     Args:
@@ -304,10 +291,13 @@ def check_contract(
         rivals: the rules that also fit the ramps: a side that one of them names may be the function's.
         mapping: how levels become numbers.
         seed: the seed of the pictures.
+
+    Returns:
+        The difference for each picture; and the size of a picture below `TINY` whose tensor has another size, which
+        counts nowhere else, or None.
     """
-    means: list[float] = []
-    largest_mean, largest_mean_size, largest, worst_size, count = 0.0, None, -1.0, None, 0
-    other_size = other_tiny_size = None
+    differences: list[PictureDifference] = []
+    other_tiny_size = None
     longest = max(*candidate.rule.place((300, 400)).scaled, *candidate.rule.sides)
     sides = _select_distinct_sides(itertools.chain([candidate.rule], rivals))
     pictures = itertools.chain(
@@ -316,27 +306,21 @@ def check_contract(
         make_decisive_pictures(sides, candidate.rule.sides, seed + 1),
         make_common_pictures(seed + 3),
     )
-    for pixels in pictures:
-        if count >= PICTURES and (largest > MAX_DIFFERENCE or other_size is not None or largest_mean > MAX_MEAN):
+    for count, pixels in enumerate(pictures):
+        if count >= PICTURES and any(difference.share > 1 for difference in differences):
             break  # the contract is refused, and the large pictures take longest
-        count += 1
         size = (pixels.shape[0], pixels.shape[1])
-        jpeg = _encode_jpeg(pixels) if prepare.takes_files and count % 3 == 0 else b""
+        jpeg = _encode_jpeg(pixels) if prepare.takes_files and count % 3 == 2 else b""
         if jpeg:
             pixels = np.asarray(PIL.Image.open(io.BytesIO(jpeg)))
-        differences = candidate.compute_differences(pixels, prepare(pixels, jpeg), mapping)
-        if differences is None and max(size) < TINY:
+        levels = candidate.compute_differences(pixels, prepare(pixels, jpeg), mapping)
+        if levels is None and max(size) < TINY:
             other_tiny_size = size
-        elif differences is None:
-            other_size = size
+        elif levels is None:
+            differences.append(PictureDifference(size, np.inf, np.inf))
         else:
-            means.append(float(differences.mean()))
-            if means[-1] > largest_mean:
-                largest_mean, largest_mean_size = means[-1], size
-            if differences.max() > largest:
-                largest, worst_size = float(differences.max()), size
-    mean = float(np.mean(means)) if means else np.inf
-    return ContractCheck(count, mean, largest_mean, largest_mean_size, largest, worst_size, other_size, other_tiny_size)
+            differences.append(PictureDifference(size, float(levels.mean()), float(levels.max())))
+    return differences, other_tiny_size
 
 
 def _encode_jpeg(pixels: Pixels) -> bytes:
