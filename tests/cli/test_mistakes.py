@@ -144,7 +144,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
         "odd.json: It states no image contract…preprocessor_config.json",
     ),
     ("run digits.onnx seven.png --contract imagenet", 4, "digits.onnx: No input is a tensor of…contract is GRAY8."),
-    ("run digits.onnx seven.png --layout yolo", 4, "seven.png: The outputs are not…Omit layout. It is recognised"),
+    ("run digits.onnx seven.png --layout yolo", 4, "seven.png: The outputs do not match the layout YOLO. Omit layout"),
     ("run digits.onnx seven.png --contract imagnet", 2, "imagnet: No file or contract…Did you mean 'imagenet'?"),
     ("contract edges.onnx --set means=1 --output out.onnx", 2, "--set means: …no such field. Did you mean 'mean'?"),
     ("contract edges.onnx --set kernel=lanczos --output out.onnx", 2, "--set kernel=lanczos: Known: nearest, linear"),

@@ -30,11 +30,11 @@ PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
     # What was measured, rounded up.
-    "lines of code": 25_950,
+    "lines of code": 25_800,
     "lines of code in core/": 14_250,
-    "lines of docstrings": 7_750,
+    "lines of docstrings": 7_700,
     "files": 215,
-    "options of commands": 92,
+    "options of commands": 91,
     "words of docs": 42_000,
     "lines of code of tests": 34_800,
     "inner names that capabilities use": 87,
