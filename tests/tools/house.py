@@ -30,14 +30,14 @@ PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
     # What was measured, rounded up.
-    "lines of code": 25_800,
+    "lines of code": 25_850,
     "lines of code in core/": 14_250,
-    "lines of docstrings": 7_700,
+    "lines of docstrings": 7_750,
     "files": 215,
     "options of commands": 91,
     "words of docs": 42_000,
     "lines of code of tests": 34_800,
-    "inner names that capabilities use": 87,
+    "inner names that capabilities use": 88,
     # What was measured.
     "names in __all__": 69,
     "binding classes of engines": 3,
