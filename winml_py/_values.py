@@ -20,7 +20,7 @@ from .core.features.descriptors import (
     ShapedDescriptor,
     TensorFeatureDescriptor,
 )
-from .core.features.files import is_file, read_file, require_content
+from .core.features.files import is_file, read_file
 from .core.features.pictures import ImageFeatureValue
 from .core.features.tensor import Tensor
 from .core.features.tensor_classes import TENSOR_CLASSES
@@ -142,7 +142,7 @@ def match_inputs(model: LearningModel, values: Mapping[str, Any], *, any_name: b
         if feature is None or feature.name in matched:
             problem = "is not an input of the model" if feature is None else "names an input that another name has"
             raise InvalidArgumentError(f"{key!r} {problem}.", hint=f"Pass a value for each of: {', '.join(features)}.")
-        matched[feature.name] = read_file(require_content(value)) if is_file(value, feature) else value
+        matched[feature.name] = read_file(value) if is_file(value, feature) else value
     return matched
 
 

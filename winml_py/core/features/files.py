@@ -6,7 +6,7 @@ import io
 import os
 import zipfile
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -54,21 +54,22 @@ def is_npy(source: str | os.PathLike[str] | bytes | bytearray) -> bool:
 
 
 def read_file(
-    source: str | os.PathLike[str] | bytes | bytearray, *, fast_decode: bool = False
+    source: str | os.PathLike[str] | bytes | bytearray | BinaryIO, *, fast_decode: bool = False
 ) -> ImageFeatureValue | Array | float:
     """The picture or the array in a file, or in its bytes; a number where a .npy file holds a single one.
 
     Args:
-        source: the path, or the bytes.
+        source: the path, the bytes, or an open file.
         fast_decode: as for `ImageFeatureValue.load`.
 
     Raises:
         PictureError: it is not a picture.
-        InvalidArgumentError: a .npy file that holds no array.
+        InvalidArgumentError: a .npy file that holds no array, or an open file that cannot be read.
     """
-    if not is_npy(source):
-        return ImageFeatureValue.load(source, fast_decode=fast_decode)
-    array = read_array(source)
+    content = require_content(source)
+    if not is_npy(content):
+        return ImageFeatureValue.load(content, fast_decode=fast_decode)
+    array = read_array(content)
     return array if array.ndim else array.item()  # a Python number takes the feature's type
 
 
