@@ -114,4 +114,4 @@ def test_a_doubt_is_told_and_a_layout_settles_it(contract: Path, tmp_path: Path)
     named = call("run", model, picture, "--contract", contract, "--layout", "yolo-end-to-end", "--json")
     assert len(json.loads(named.stdout)["results"][0]["objects"]) == 1
     wrong = require_failure(4, "run", model, picture, "--contract", contract, "--layout", "torchvision")
-    assert "not in the layout TORCHVISION" in wrong
+    assert "do not match the layout TORCHVISION" in wrong

@@ -228,7 +228,7 @@ def test_what_may_be_two_layouts_is_asked() -> None:
     with pytest.raises(InvalidArgumentError, match="may have the layout YOLOX or NANODET"):
         vision.detections(answer({"output": table}))
     for layout in (DetectionLayout.YOLOX, DetectionLayout.NANODET, DetectionLayout.YUNET, DetectionLayout.SCRFD):
-        with pytest.raises(InvalidArgumentError, match=f"not in the layout {layout.name}"):
+        with pytest.raises(InvalidArgumentError, match=f"do not match the layout {layout.name}"):
             vision.detections(answer({"output": table[:, :50]}), layout=layout)
 
 

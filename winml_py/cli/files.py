@@ -128,7 +128,7 @@ def _read_feature(model: LearningModel, feature: FeatureDescriptor, path: str) -
     if isinstance(feature, MapFeatureDescriptor | SequenceFeatureDescriptor):
         return parse_value(feature, path)
     is_text = isinstance(feature, TensorFeatureDescriptor) and feature.tensor_kind is TensorKind.STRING
-    if is_text and os.path.isfile(path) and not path.lower().endswith((".npy", ".csv")):
+    if is_text and os.path.isfile(path) and not path.lower().endswith(".npy"):
         return _read_text(path)
     literal = None if os.path.exists(path) else _read_literal(feature, path)
     if literal is not None:

@@ -114,7 +114,6 @@ def test_the_command_line(system: str) -> None:
     assert facts["system"] == (
         "Darwin 25.0.0 arm64" if system == "macos" else f"{platform.system()} {platform.release()} {platform.machine()}"
     )
-    assert facts["cores"]["control_group"] is None or sys.platform == "linux"
     assert facts["devices"][0]["hardware"] == "cpu"
     assert not any("problem" in device for device in facts["devices"])
 

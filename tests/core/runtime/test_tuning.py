@@ -74,7 +74,7 @@ def test_nonsense_is_refused(wrong: dict[str, Any]) -> None:
     options = LearningModelSessionOptions()
     with pytest.raises(InvalidArgumentError, match=next(iter(wrong))):
         options.tuning = wrong
-    with pytest.raises(InvalidArgumentError, match="tuning"):
+    with pytest.raises(InvalidArgumentError, match="Expected a Tuning"):
         options.tuning = list(wrong)  # type: ignore[assignment]
 
 
