@@ -264,7 +264,7 @@ def test_two_kernels_and_a_state_between_calls_are_refused() -> None:
         (7, None, "Expected a function, got 7"),
         (preparations.stretched, "cmyk", "Invalid pictures 'cmyk'"),
         (preparations.letterboxed, None, "State its argument. For an array, pass pictures='rgb' or 'bgr'"),
-        (lambda image: "text", None, "without a tensor of a picture"),
+        (lambda image: "text", None, "contains no picture as a tensor"),
         (lambda image: np.zeros((1, 7, 9, 9)), None, "neither 1 nor 3 channels"),
     ],
 )

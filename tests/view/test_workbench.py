@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -441,6 +442,7 @@ class TestModelsThatDoNotReturn:
         thread = threading.Thread(target=ask)
         thread.start()
         wait_until(lambda: bool(processes(page)))
+        time.sleep(2)  # a process that is signalled while it starts cannot say how it ended
         return thread, answers
 
     def require_usable(self, page: Page) -> None:
