@@ -130,7 +130,7 @@ def tune(
             without options.
 
     Returns:
-        The options, for sessions of the same model: see `LearningModelSessionOptions.tuned_for` and `save`.
+        The options for sessions of the same model. See `LearningModelSessionOptions.tuned_for` and `save`.
 
     Raises:
         InvalidArgumentError: a name is no input's.
