@@ -9,7 +9,6 @@ import pytest
 from onnx import TensorProto, helper
 
 from helpers import winml_models
-from helpers.exported import Exported
 from helpers.models import FLOAT, FLOAT16, INT64, STRING, Shape, data, tensor, unary
 from helpers.sessions import bind_all, open_binding, open_session
 from winml_py import (
@@ -214,11 +213,11 @@ def test_the_error_of_a_failed_run_names_the_arrays_of_booleans() -> None:
 # Reading what is bound
 
 
-@pytest.mark.parametrize("kind", ["nothing", "array", "tensor", "tensor without memory", "list", "DLPack"])
+@pytest.mark.parametrize("kind", ["nothing", "array", "tensor", "tensor without memory", "list"])
 def test_the_best_classes_of_an_output_however_it_is_bound(kind: str) -> None:
     scores = np.float32([[0.125, 0.75, 0.25]])
     session, array = open_session(unary(shape=[1, 3])), np.zeros((1, 3), np.float32)
-    bound: dict[str, Any] = {"array": array, "list": [0.0], "DLPack": Exported(array)}
+    bound: dict[str, Any] = {"array": array, "list": [0.0]}
     bound |= {"tensor": TensorFloat.from_numpy(array), "tensor without memory": TensorFloat.create()}
     output = {"y": bound[kind]} if kind in bound else {}
     best = session.evaluate_features({"x": scores, **output}).top_k(2)
