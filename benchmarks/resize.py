@@ -16,7 +16,7 @@ from _measure import arguments, at_least, interleaved, medians, report
 from PIL import Image
 
 from winml_py import ImageKernel
-from winml_py.core.imaging.resize import KERNELS, import_fast_resizer, resize
+from winml_py.core.imaging.pixels import KERNELS, import_fast_resizer, resize
 
 CAT = Path(__file__).parent.parent / "samples" / "pictures" / "cat.jpg"
 DIFFERENCE = "mean difference in levels, at most"

@@ -30,8 +30,8 @@ from winml_py import (
     SoftwareBitmap,
     VideoFrame,
 )
-from winml_py.core.imaging.formats import BufferCache
-from winml_py.core.imaging.geometry import compute_placement
+from winml_py.core.imaging.contract import compute_placement
+from winml_py.core.imaging.pixels import BufferCache
 from winml_py.core.imaging.tensorize import tensorize
 from winml_py.scaling import CropToAspect
 

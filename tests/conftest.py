@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from helpers.paths import MODELS, PICTURES
 from winml_py import LearningModel, LearningModelDevice, LearningModelSession
-from winml_py.core.imaging import resize
+from winml_py.core.imaging import pixels
 from winml_py.core.runtime.providers import plugins
 from winml_py.core.runtime.providers.catalogue import WEBGPU
 from winml_py.core.runtime.providers.openvino import OPENVINO, OPENVINO_PACKAGE
@@ -135,7 +135,7 @@ def short_tune(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def pillow_scales(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures are scaled by Pillow itself, as where cykooz-resizer is not installed: to the last level."""
-    monkeypatch.setattr(resize, "import_fast_resizer", lambda: None)
+    monkeypatch.setattr(pixels, "import_fast_resizer", lambda: None)
 
 
 @pytest.fixture

@@ -39,8 +39,7 @@ _NAMES = {
         TensorInt64Bit TensorString TensorUInt8Bit TensorUInt16Bit TensorUInt32Bit TensorUInt64Bit
     """,
     ".core.imaging.bitmap": "SoftwareBitmap VideoFrame",
-    ".core.imaging.contract": "ImageContract",
-    ".core.imaging.geometry": "BitmapBounds",
+    ".core.imaging.contract": "BitmapBounds ImageContract",
     ".core.imaging.video": "VideoReader",
     ".core.imaging.video_writer": "VideoWriter",
     ".core.model.model": "LearningModel",

@@ -41,8 +41,7 @@ from .core.features.tensor_classes import (
     TensorUInt64Bit,
 )
 from .core.imaging.bitmap import SoftwareBitmap, VideoFrame
-from .core.imaging.contract import ImageContract
-from .core.imaging.geometry import BitmapBounds
+from .core.imaging.contract import BitmapBounds, ImageContract
 from .core.imaging.video import VideoReader
 from .core.imaging.video_writer import VideoWriter
 from .core.model.model import LearningModel

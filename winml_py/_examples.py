@@ -23,8 +23,7 @@ from .core.features.descriptors import (
 )
 from .core.features.pictures import ImageFeatureValue, PreprocessPlan
 from .core.features.tensor_classes import FLOAT_KINDS, TENSOR_CLASSES
-from .core.imaging.contract import ImageContract
-from .core.imaging.geometry import compute_placement
+from .core.imaging.contract import ImageContract, compute_placement
 from .core.model.contracts import require_input_names
 from .core.model.model import LearningModel
 from .core.session.session import LearningModelSession

@@ -25,7 +25,7 @@ from .core.features.pictures import ImageFeatureValue
 from .core.features.tensor import Tensor
 from .core.features.tensor_classes import TENSOR_CLASSES
 from .core.imaging.contract import ImageContract
-from .core.imaging.formats import INTERLEAVED_FORMATS, find_layout
+from .core.imaging.pixels import INTERLEAVED_FORMATS, find_layout
 from .core.model.contracts import find_fitting_inputs
 from .core.model.model import LearningModel
 from .core.runtime.custom.operator import Operators

@@ -34,7 +34,7 @@ from winml_py import (
     TensorLayout,
 )
 from winml_py.authoring import build_in
-from winml_py.core.imaging.geometry import BitmapBounds, compute_placement, place
+from winml_py.core.imaging.contract import BitmapBounds, compute_placement, place
 from winml_py.core.onnx_file.expressions import Expression, GraphWriter
 from winml_py.scaling import (
     CropRatio,

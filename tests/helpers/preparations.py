@@ -11,8 +11,8 @@ import numpy as np
 from PIL import Image, ImageChops, ImageFilter, ImageOps
 
 from winml_py import ImageContract
-from winml_py.core.imaging.geometry import compute_placement
-from winml_py.core.imaging.resize import KERNELS
+from winml_py.core.imaging.contract import compute_placement
+from winml_py.core.imaging.pixels import KERNELS
 
 Array = np.ndarray[Any, Any]
 MEAN, STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])

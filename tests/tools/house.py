@@ -31,9 +31,9 @@ PACKAGE = ROOT / "winml_py"
 CEILINGS = {
     # What was measured, rounded up.
     "lines of code": 25_850,
-    "lines of code in core/": 14_250,
+    "lines of code in core/": 14_230,
     "lines of docstrings": 7_750,
-    "files": 215,
+    "files": 213,
     "options of commands": 91,
     "words of docs": 42_000,
     "lines of code of tests": 34_800,
@@ -41,7 +41,7 @@ CEILINGS = {
     # What was measured.
     "names in __all__": 69,
     "binding classes of engines": 3,
-    "files from bind of a JPEG to the engine": 14,
+    "files from bind of a JPEG to the engine": 12,
     "files of evaluate_features": 7,
     "modules in a circle": 0,
     "test files that import winml_py.core": 36,

@@ -33,8 +33,7 @@ from PIL import Image, ImageFilter, ImageOps
 
 from winml_py import BitmapPixelFormat, SoftwareBitmap, WinMLError
 from winml_py.authoring import LearnedContract, learn_contract
-from winml_py.core.imaging.contract import ImageContract
-from winml_py.core.imaging.geometry import compute_placement
+from winml_py.core.imaging.contract import ImageContract, compute_placement
 from winml_py.core.imaging.tensorize import tensorize
 
 Array = np.ndarray[Any, Any]

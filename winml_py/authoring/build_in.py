@@ -17,7 +17,7 @@ from ..core.features.descriptors import ImageFeatureDescriptor
 from ..core.features.pictures import find_fixed_sides
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.imaging.contract import METADATA_KEYS, ImageContract
-from ..core.imaging.formats import INTERLEAVED_FORMATS
+from ..core.imaging.pixels import INTERLEAVED_FORMATS
 from ..core.model.contracts import find_fitting_inputs
 from ..core.model.model import LearningModel
 from ..core.onnx_file.expressions import GraphWriter

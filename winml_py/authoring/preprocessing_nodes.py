@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..core.base.arrays import ScalarType
-from ..core.imaging.contract import ImageContract
+from ..core.imaging.contract import BitmapBounds, ImageContract, Placement, place
 from ..core.imaging.contract_nodes import write_tensor
-from ..core.imaging.formats import find_layout
-from ..core.imaging.geometry import BitmapBounds, Placement, place
+from ..core.imaging.pixels import find_layout
 from ..core.onnx_file.expressions import Expression, GraphWriter
 from ..core.onnx_file.nodes import walk_messages
 from ..enums import BitmapPixelFormat

@@ -1,4 +1,4 @@
-"""Scaling of pixels as graph nodes, equivalent to Pillow and OpenCV in `imaging/resize.py`.
+"""Scaling of pixels as graph nodes, equivalent to Pillow and OpenCV in `imaging/pixels.py`.
 
 Weights are computed in the graph, by the formulas of the two. ONNX's `Resize` has neither Lanczos, box, Hamming nor
 area kernels, only antialiases from operator set 18 on, and computes in floats, which differ between runtimes.
@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.imaging.contract import ImageContract
-from ..core.imaging.geometry import Placement
-from ..core.imaging.resize import KERNELS, scales_height_first
+from ..core.imaging.contract import ImageContract, Placement
+from ..core.imaging.pixels import KERNELS, scales_height_first
 from ..core.onnx_file.expressions import Expression
 from ..enums import BitmapPixelFormat, ImageKernel
 

@@ -25,7 +25,7 @@ from ..core.features.files import read_file
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.prepare import as_picture, open_deferred, prepare
 from ..core.features.tensor_classes import TENSOR_CLASSES
-from ..core.imaging.formats import find_layout
+from ..core.imaging.pixels import find_layout
 from ..core.model.contracts import require_input_names
 from ..core.model.model import LearningModel
 from ..core.session.result import find_best_classes

@@ -22,7 +22,7 @@ from ..authoring.write_samples import write_samples
 from ..core.base.messages import Facts, did_you_mean
 from ..core.contracts.labels import labels_of
 from ..core.imaging.contract import METADATA_FIELDS, ImageContract
-from ..core.imaging.formats import INTERLEAVED_FORMATS
+from ..core.imaging.pixels import INTERLEAVED_FORMATS
 from ..core.model.model import LearningModel
 from ..errors import InvalidArgumentError
 from ..scaling import Scaling

@@ -23,8 +23,8 @@ from winml_py import (
     LearningModelBinding,
     LearningModelSession,
 )
-from winml_py.core.imaging import resize as scaling
-from winml_py.core.imaging.resize import KERNELS, resize
+from winml_py.core.imaging import pixels as scaling
+from winml_py.core.imaging.pixels import KERNELS, resize
 
 Pixels = np.ndarray[Any, Any]
 

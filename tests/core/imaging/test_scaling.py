@@ -30,7 +30,7 @@ from winml_py import (
     LearningModelSession,
     LearningModelSessionOptions,
 )
-from winml_py.core.imaging.geometry import compute_center_crop, compute_placement
+from winml_py.core.imaging.contract import compute_center_crop, compute_placement
 from winml_py.scaling import (
     CropRatio,
     CropSquare,

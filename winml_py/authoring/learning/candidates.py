@@ -10,8 +10,7 @@ import numpy as np
 
 from ...core.base.arrays import Array, Pixels, Size
 from ...core.imaging.bitmap import SoftwareBitmap
-from ...core.imaging.contract import ImageContract
-from ...core.imaging.geometry import Placement
+from ...core.imaging.contract import ImageContract, Placement
 from ...core.imaging.tensorize import tensorize
 from ...enums import BitmapPixelFormat, ImageKernel, TensorKind, TensorLayout
 from ...errors import WinMLError

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.base.arrays import Array, Size
-from ...core.imaging.formats import GRAY_WEIGHTS, LUMA_WEIGHTS
-from ...core.imaging.geometry import BitmapBounds
+from ...core.imaging.contract import BitmapBounds
+from ...core.imaging.pixels import GRAY_WEIGHTS, LUMA_WEIGHTS
 from ...errors import NotSupportedError
 from ..picture_function import PictureFunction
 from .probe_images import COLOURS, GRAYS, SIZES, ColourMapping, make_plain_picture, make_ramp

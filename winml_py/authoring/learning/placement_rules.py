@@ -9,7 +9,7 @@ from itertools import product
 from typing import NamedTuple, TypedDict
 
 from ...core.base.arrays import Sides, Size
-from ...core.imaging.geometry import Placement, compute_placement
+from ...core.imaging.contract import Placement, compute_placement
 from ...enums import ImageAnchor, ImageRounding
 from ...errors import WinMLError
 from ...scaling import (

@@ -13,7 +13,7 @@ from PIL import ImageEnhance, ImageFilter, ImageOps
 
 from ..._examples import find_examples
 from ...core.base.arrays import Array, Pixels, Size
-from ...core.imaging.formats import GRAY_WEIGHTS, LUMA_WEIGHTS
+from ...core.imaging.pixels import GRAY_WEIGHTS, LUMA_WEIGHTS
 
 SIZES: tuple[Size, ...] = (
     (300, 400), (400, 300), (320, 320), (480, 640), (701, 350), (97, 131), (150, 1000), (900, 200),

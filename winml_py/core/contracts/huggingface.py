@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ...enums import BitmapPixelFormat, ImageKernel, LearningModelPixelRange
 from ..imaging.contract import ImageContract
-from ..imaging.resize import BY_PILLOW_NAME
+from ..imaging.pixels import BY_PILLOW_NAME
 from . import processor_rules as rules
 from .config import Config, make_config_error, prefix_errors, require_numbers
 from .processor_rules import Geometry, ProcessorSettings

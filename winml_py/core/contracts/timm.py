@@ -9,7 +9,7 @@ from typing import Any
 from ...enums import BitmapPixelFormat, ImageRounding, LearningModelPixelRange
 from ..base.arrays import Size
 from ..imaging.contract import ImageContract
-from ..imaging.resize import BY_PILLOW_NAME
+from ..imaging.pixels import BY_PILLOW_NAME
 from ..imaging.scaling import CropRatio, Ends, Fit, Stretch
 from .config import Config, make_config_error, prefix_errors, require_numbers
 

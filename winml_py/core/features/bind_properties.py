@@ -12,8 +12,7 @@ from ...errors import InvalidArgumentError, InvalidBindingError
 from ..base.arguments import require_bool, require_member
 from ..base.arrays import Size
 from ..base.messages import did_you_mean, type_name
-from ..imaging.contract import ImageContract
-from ..imaging.geometry import BitmapBounds
+from ..imaging.contract import BitmapBounds, ImageContract
 from ..imaging.scaling import require_size
 
 

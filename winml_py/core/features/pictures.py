@@ -18,8 +18,7 @@ from ..base.messages import type_name
 from ..base.winrt_object import Object
 from ..imaging.bitmap import SCREEN, SoftwareBitmap, VideoFrame, encode_png
 from ..imaging.codecs import MAX_PIXELS, EncodedPicture, PictureSource
-from ..imaging.contract import ImageContract
-from ..imaging.geometry import Placement, compute_placement
+from ..imaging.contract import ImageContract, Placement, compute_placement
 from ..imaging.tensorize import tensorize_batch
 from .bind_properties import NO_PROPERTIES, BindProperties
 from .descriptors import (

@@ -18,9 +18,8 @@ from ..base.buffers import BitmapBuffer, Buffer, view_as_bytes
 from ..base.messages import type_name
 from ..base.winrt_object import Closeable, Object
 from . import codecs
-from .formats import VIDEO_FORMATS, convert, convert_alpha, find_layout, require_even, to_interleaved
-from .geometry import BitmapBounds, compute_center_crop, require_inside
-from .resize import crop, resize
+from .contract import BitmapBounds, compute_center_crop, require_inside
+from .pixels import VIDEO_FORMATS, convert, convert_alpha, crop, find_layout, require_even, resize, to_interleaved
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -21,7 +21,7 @@ from ..base.arguments import is_stream, read_bytes, refuse_address, suggest_path
 from ..base.arrays import Pixels
 from ..base.atomic_files import open_atomically, translate_write_errors
 from ..base.messages import logger, require_no_pointer, type_name
-from .formats import convert, find_layout, to_eight_bits
+from .pixels import convert, find_layout, to_eight_bits
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -9,7 +9,7 @@ import numpy as np
 from ...enums import BitmapPixelFormat, ImageGray, TensorLayout
 from ..onnx_file.expressions import Expression
 from .contract import SCALE_AND_SHIFT, ImageContract, has_gray_padding, order_pad_levels
-from .formats import GRAY_WEIGHTS, LUMA_WEIGHTS, find_layout
+from .pixels import GRAY_WEIGHTS, LUMA_WEIGHTS, find_layout
 from .tensorize import find_channel_order, make_gray_table
 
 _GRAY = BitmapPixelFormat.GRAY8

@@ -8,8 +8,7 @@ from ...enums import BitmapPixelFormat, TensorLayout
 from ..base.arrays import Array, Pixels
 from .bitmap import SoftwareBitmap
 from .contract import SCALE_AND_SHIFT, ImageContract
-from .formats import INTERLEAVED_FORMATS, BufferCache, convert, find_layout, write_gray
-from .resize import resize
+from .pixels import INTERLEAVED_FORMATS, BufferCache, convert, find_layout, resize, write_gray
 
 
 def to_bytes(

@@ -7,7 +7,7 @@ import numpy as np
 from ...errors import InvalidArgumentError
 from ..base.arrays import Array
 from ..base.winrt_object import Object
-from .geometry import Placement
+from .contract import Placement
 
 
 class PicturePlacement(Object):

@@ -1,6 +1,6 @@
 """The rules of a contract for the size that a picture is scaled to; one class for each.
 
-`geometry.py` asks a rule for a size, and crops or pads the result to the tensor. A model's metadata call a rule by its
+`contract.py` asks a rule for a size, and crops or pads the result to the tensor. A model's metadata call a rule by its
 class.
 """
 

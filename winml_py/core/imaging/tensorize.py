@@ -13,10 +13,17 @@ from ..base.arrays import Array, DType, Pixels
 from ..base.child_process import get_shared_pool
 from ..base.machine import count_usable_cores
 from .bitmap import SoftwareBitmap
-from .contract import ImageContract, has_gray_padding
-from .formats import VIDEO_FORMATS, BufferCache, convert_video_to_bgr, find_layout, to_interleaved, write_gray
-from .geometry import Placement
-from .resize import crop, resize
+from .contract import ImageContract, Placement, has_gray_padding
+from .pixels import (
+    VIDEO_FORMATS,
+    BufferCache,
+    convert_video_to_bgr,
+    crop,
+    find_layout,
+    resize,
+    to_interleaved,
+    write_gray,
+)
 
 _SMALL = 1 << 10
 """The size of a plane up to which numpy takes at most a microsecond more than OpenCV, whose import takes 20 MB."""

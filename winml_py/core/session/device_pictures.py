@@ -14,11 +14,9 @@ from ...enums import BitmapPixelFormat, ImageGray, ImageKernel, TensorKind
 from ..base.arrays import Array, DeviceArray, ScalarType
 from ..features.pictures import PreprocessPlan
 from ..imaging.bitmap import SoftwareBitmap
-from ..imaging.contract import ImageContract
+from ..imaging.contract import ImageContract, Placement
 from ..imaging.contract_nodes import write_tensor
-from ..imaging.formats import INTERLEAVED_FORMATS, find_layout
-from ..imaging.geometry import Placement
-from ..imaging.resize import KERNELS, crop, resize, scales_height_first
+from ..imaging.pixels import INTERLEAVED_FORMATS, KERNELS, crop, find_layout, resize, scales_height_first
 from ..onnx_file.expressions import Expression, GraphWriter, onnx_type
 from ..runtime.engine import Engine, EngineOptions
 from ..runtime.request import CompileRequest

@@ -40,7 +40,7 @@ from ..features.tensor_classes import TENSOR_CLASSES, TensorString, needs_cast
 from ..imaging.bitmap import VideoFrame
 from ..imaging.contract import ImageContract
 from ..imaging.detensorize import detensorize
-from ..imaging.formats import BufferCache
+from ..imaging.pixels import BufferCache
 from ..runtime.engine import Engine
 from ..runtime.runs import StaysOnDevice, Value, make_output_shape_error
 from .result import Memory, OutputSlot, convert_to_python, make_output_error, require_pictures

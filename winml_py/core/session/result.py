@@ -38,8 +38,8 @@ from ..features.tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES
 from ..imaging.bitmap import VideoFrame
 from ..imaging.contract import ImageContract
 from ..imaging.detensorize import detensorize
-from ..imaging.formats import BufferCache
 from ..imaging.picture_placement import PicturePlacement
+from ..imaging.pixels import BufferCache
 from ..runtime.runs import StaysOnDevice, Value
 
 if TYPE_CHECKING:

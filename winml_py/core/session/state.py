@@ -34,8 +34,8 @@ from ..features.prepare import Prepared, open_deferred, prepare
 from ..features.tensor import Tensor
 from ..features.tensor_classes import TensorString, cast_to_half, needs_cast
 from ..imaging.contract import ImageContract
-from ..imaging.formats import BufferCache
 from ..imaging.picture_placement import PicturePlacement
+from ..imaging.pixels import BufferCache
 from ..imaging.tensorize import tensorize_batch
 from ..model.contracts import as_image
 from ..model.model import LearningModel

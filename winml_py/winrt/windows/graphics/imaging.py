@@ -17,7 +17,7 @@ from ....core.base.collections import PropertySet
 from ....core.base.messages import type_name
 from ....core.imaging import codecs
 from ....core.imaging.bitmap import SoftwareBitmap as SoftwareBitmap
-from ....core.imaging.geometry import BitmapBounds as BitmapBounds
+from ....core.imaging.contract import BitmapBounds as BitmapBounds
 from ....enums import BitmapAlphaMode as BitmapAlphaMode
 from ....enums import BitmapBufferAccessMode as BitmapBufferAccessMode
 from ....enums import BitmapPixelFormat as BitmapPixelFormat
