@@ -48,7 +48,7 @@ from .descriptors import (
 from .files import is_file, read_file, require_content
 from .pictures import ImageFeatureValue, PreprocessPlan
 from .tensor import Tensor, wrap_array, wrap_device_array
-from .tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES, needs_cast
+from .tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES, TensorString, needs_cast
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -179,19 +179,16 @@ _pillow_locks: dict[int, threading.Lock] = {}  # by process: in a forked one, th
 
 def _fits_as_it_is(array: Array, feature: FeatureDescriptor) -> bool:
     """Whether an array goes to an input unchanged, as nearly all do. The others are checked."""
-    tensor_class = CLASSES_BY_DTYPE.get(array.dtype)
-    if tensor_class is None or not isinstance(feature, ShapedDescriptor):
-        return False
-    kind = tensor_class.tensor_kind
-    if kind != feature.tensor_kind or kind == TensorKind.STRING:
-        return False
-    flags, shape = array.flags, feature.shape
-    if not flags.c_contiguous or not flags.aligned:
-        return False
     if isinstance(feature, TensorFeatureDescriptor):
         if not feature.has_rank:
             return False
-    elif len(shape) != 4:  # for an image, an array of another rank may be pixels
+    elif not isinstance(feature, ImageFeatureDescriptor) or len(feature.shape) != 4:
+        return False  # for an image, an array of another rank may be pixels
+    tensor_class = CLASSES_BY_DTYPE.get(array.dtype)
+    if tensor_class is None or tensor_class.tensor_kind is not feature.tensor_kind or tensor_class is TensorString:
+        return False
+    flags, shape = array.flags, feature.shape
+    if not flags.c_contiguous or not flags.aligned:
         return False
     if array.shape == shape:  # first, because most models have fixed sizes
         return True

@@ -31,7 +31,7 @@ from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
 from ..features.pictures import PreprocessPlan
 from ..features.prepare import Prepared, open_deferred, prepare
-from ..features.tensor import Tensor
+from ..features.tensor import Tensor, TensorStorage
 from ..features.tensor_classes import TensorString, cast_to_half, needs_cast
 from ..imaging.contract import ImageContract
 from ..imaging.picture_placement import PicturePlacement
@@ -159,8 +159,10 @@ class SessionState:
         """
         if not isinstance(name, str):
             raise InvalidBindingError(f"Expected a feature's name, got {type_name(name)}.", hint="Bind a str.")
-        if name in self.inputs:
+        try:
             return self.inputs[name], True
+        except KeyError:
+            pass
         if name in self.outputs:
             return self.outputs[name], False
         if name in self.names:
@@ -241,18 +243,15 @@ class InputSlot:
 
     Attributes:
         prepared: what is bound; None before the first bind.
+        plan: how pictures became the input's tensor; None for other values.
     """
 
-    __slots__ = ("_tensor_memory", "prepared")
+    __slots__ = ("_tensor_memory", "plan", "prepared")
 
     def __init__(self) -> None:
         self.prepared: Prepared | None = None
+        self.plan: PreprocessPlan | None = None
         self._tensor_memory: Array | DeviceArray | None = None  # that of a `Tensor`, at the bind
-
-    @property
-    def plan(self) -> PreprocessPlan | None:
-        """How pictures became the input's tensor; None for other values."""
-        return None if self.prepared is None else self.prepared.plan
 
     def put(
         self, prepared: Prepared, bound: Bound, tensorizer: DeviceTensorizer | None, buffer_caches: list[BufferCache]
@@ -266,6 +265,7 @@ class InputSlot:
             buffer_caches: of the binding, for pictures that the host writes.
         """
         name, source = prepared.feature.name, prepared.source
+        self._tensor_memory = None
         if prepared.plan is not None:
             # A picture of the same size overwrites the previous one, in memory that the engine already reads.
             previous: Any = None if self.plan is None else bound.inputs[name]
@@ -285,7 +285,7 @@ class InputSlot:
                 bound.set_input(name, array.copy() if isinstance(source, TensorString) else array)
         else:
             bound.set_input(name, source)
-        self.prepared = prepared
+        self.prepared, self.plan = prepared, prepared.plan
 
     @property
     def is_stale(self) -> bool:
@@ -294,11 +294,11 @@ class InputSlot:
         Raises:
             IllegalCallError: the evaluation that was to write it failed.
         """
-        if self.prepared is None or not isinstance(self.prepared.source, Tensor):
+        if self._tensor_memory is None or self.prepared is None:
             return False
-        storage = private_state(self.prepared.source)
+        storage: TensorStorage = private_state(self.prepared.source)
         storage.require_valid()
-        return self._tensor_memory is not None and storage.has_other_memory(self._tensor_memory)
+        return storage.has_other_memory(self._tensor_memory)
 
 
 def _write_pictures(
@@ -393,9 +393,11 @@ class BindingState:
         before = None if slot is None else slot.plan
         files = files and not state.is_silent
         prepared = prepare(value, feature, properties, location=engine.location, plan=before, files=files)
-        plan, missing = prepared.plan, state.missing_contracts
-        if plan is not None and plan is not before and not (plan.is_stated and plan.contract in missing.sound):
-            missing.warn(plan, properties)
+        plan = prepared.plan
+        if plan is not None and plan is not before:
+            missing = state.missing_contracts
+            if not (plan.is_stated and plan.contract in missing.sound):
+                missing.warn(plan, properties)
         return prepared
 
     def put(self, prepared: Prepared | OutputSlot) -> None:
@@ -405,31 +407,33 @@ class BindingState:
             WinMLError: a file or a picture cannot be read, or does not fit; a number does not fit into float16; or the
                 device was lost.
         """
-        if isinstance(prepared, Prepared) and prepared.is_deferred:
+        if isinstance(prepared, OutputSlot):
+            with self._lock:
+                self._put_output(prepared)
+            return
+        if prepared.is_deferred:
             value = open_deferred(prepared)
             opened = self.prepare(prepared.feature.name, value, prepared.properties, files=False)
             assert isinstance(opened, Prepared)
             prepared = opened._replace(value=prepared.value)
+        name = prepared.feature.name
         with self._lock:
-            if isinstance(prepared, Prepared):
-                name = prepared.feature.name
-                slot = self._inputs.get(name)
-                if slot is None:
-                    slot = self._inputs[name] = InputSlot()
-                try:
-                    slot.put(prepared, self.bound, self._tensorizer, self._buffer_caches)
-                except DeviceLostError as error:  # raised by tensorizing on the device
-                    self.session_state.lose(error)
-                    raise
-            else:
-                name = prepared.name
-                self._put_output(prepared)
+            slot = self._inputs.get(name)
+            if slot is None:
+                slot = self._inputs[name] = InputSlot()
+            try:
+                slot.put(prepared, self.bound, self._tensorizer, self._buffer_caches)
+            except DeviceLostError as error:  # raised by tensorizing on the device
+                self.session_state.lose(error)
+                raise
             self.values[name] = prepared.value
             self._is_ready = False
 
     def _put_output(self, slot: OutputSlot) -> None:
         self.bound.set_output(slot.name, slot.memory)
         self._outputs[slot.name] = slot
+        self.values[slot.name] = slot.value
+        self._is_ready = False
 
     def _renew(self, engine: Engine) -> None:
         """Looks, before a run, whether bound tensors are valid and have the memory that is bound; else binds it.
@@ -446,7 +450,6 @@ class BindingState:
         for name, output in self._outputs.items():
             if output.value is not None and output.is_stale:
                 self._put_output(prepare_output(output.value, self.session_state.outputs[name], NO_PROPERTIES, engine))
-                self._is_ready = False
         if engine.location is not None:
             for memory in (*self.bound.inputs.values(), *self.bound.outputs.values()):
                 if isinstance(memory, DeviceArray) and memory.handle is None:
@@ -542,8 +545,12 @@ class BindingState:
     @property
     def placements(self) -> dict[str, tuple[PicturePlacement, ...]]:
         """Where the bound pictures lie in their tensors, by the names of inputs."""
-        return {name: tuple(map(PicturePlacement, plan.placements)) for name, plan in self._plans_in_use().items()}
+        plans = self._plans_in_use()
+        return {name: tuple(map(PicturePlacement, plan.placements)) for name, plan in plans.items()} if plans else {}
 
     def _plans_in_use(self) -> dict[str, PreprocessPlan]:
-        slots = self._inputs.items()
-        return {name: slot.plan for name, slot in slots if slot.plan is not None and name in self.values}
+        plans = {}
+        for name, slot in self._inputs.items():
+            if slot.plan is not None and name in self.values:
+                plans[name] = slot.plan
+        return plans
