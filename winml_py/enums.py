@@ -179,8 +179,8 @@ class ImageGray(IntEnum):
     WINDOWS = 0
     """Windows ML's: 0.2126 red, 0.7152 green and 0.0722 blue (BT.709), truncated to an integer."""
     LUMA = 1
-    """Pillow's `convert("L")` and OpenCV's: 0.299 red, 0.587 green and 0.114 blue (BT.601), to the nearest level, and
-    before the picture is scaled."""
+    """OpenCV's: 0.299 red, 0.587 green and 0.114 blue (BT.601), to the nearest level, and before the picture is scaled.
+    Pillow's `convert("L")` differs by one level in about one pixel of a thousand."""
 
 
 class TensorLayout(IntEnum):

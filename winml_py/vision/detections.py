@@ -239,8 +239,9 @@ def detections(
     mask_of = None
     if best.mask_coefficients is not None and facts.prototypes is not None:
         coefficients = np.asarray(best.mask_coefficients, np.float32)
-        prototypes = np.asarray(facts.prototypes[picture], np.float32)
-        # Each on request: all of them would take a byte per pixel and object.
+        # Masks are computed on request: all of them would take a byte per pixel and object. By then, another run may
+        # have overwritten the output.
+        prototypes = np.array(facts.prototypes[picture], np.float32)
         mask_of = partial(compute_instance_mask, coefficients, prototypes, place)
     return Detections(
         boxes=place.boxes_to_picture(best.boxes, clip=True),

@@ -28,8 +28,7 @@ def read_arrays(result: LearningModelEvaluationResult, output: str | None = None
     outputs = result.outputs
     if output is not None and output not in outputs:
         raise InvalidArgumentError(f"There is no output {output!r}.", hint=f"Outputs: {', '.join(outputs)}.")
-    chosen = outputs if output is None else {output: outputs[output]}
-    arrays = {name: read_numbers(value) for name, value in chosen.items()}
+    arrays = {name: read_numbers(result, name) for name in (outputs if output is None else (output,))}
     return {name: array for name, array in arrays.items() if array is not None and array.dtype.kind in "fiub"}
 
 

@@ -308,6 +308,24 @@ def test_functions_cannot_write_to_their_inputs_and_keep_no_outputs() -> None:
     np.testing.assert_array_equal(x, X)
 
 
+def test_a_function_may_return_the_same_array_for_several_nodes() -> None:
+    memory = np.zeros(1, np.float32)
+    doubled = CustomOperator(lambda x: np.multiply(x, 2, out=memory), "Own", "my", outputs=[FLOATS])
+    nodes = [own("Own", ["a"], ["2a"]), own("Own", ["b"], ["2b"])]
+    whole = data(nodes, [tensor(name, [1]) for name in "ab"], [tensor(name, [1]) for name in ("2a", "2b")], domains=MY)
+    found = run(whole, doubled, a=np.float32([1]), b=np.float32([10]))
+    assert {name: array.item() for name, array in found.items()} == {"2a": 2, "2b": 20}
+
+
+@pytest.mark.parametrize("number", [np.float64(1e39), np.int32(2**31 - 1), np.float16(1)])
+def test_a_result_of_another_type_is_never_cast_into_the_bound_array(number: Any) -> None:
+    operator = CustomOperator(lambda x: np.array([number]), "Own", "my", outputs=[(number.dtype, 1)])
+    whole = data([own("Own", ["x"], ["y"])], [tensor("x", [1])], [tensor("y", [1])], domains=MY)
+    for bound in ({}, {"y": np.zeros(1, np.float32)}, {"y": [0.0]}):
+        with pytest.raises(EvaluationError, match="float32"):
+            run(whole, operator, x=np.float32([1]), **bound)
+
+
 def test_bound_outputs_and_inputs_by_reference() -> None:
     whole, operator = chain()
     made = open_free_session(whole, operators=[operator])

@@ -213,15 +213,46 @@ def test_the_error_of_a_failed_run_names_the_arrays_of_booleans() -> None:
 # Reading what is bound
 
 
-@pytest.mark.parametrize("kind", ["nothing", "array", "tensor", "tensor without memory", "list"])
+@pytest.mark.parametrize("kind", ["nothing", "array", "tensor", "tensor without memory", "list", "buffer"])
 def test_the_best_classes_of_an_output_however_it_is_bound(kind: str) -> None:
     scores = np.float32([[0.125, 0.75, 0.25]])
     session, array = open_session(unary(shape=[1, 3])), np.zeros((1, 3), np.float32)
-    bound: dict[str, Any] = {"array": array, "list": [0.0]}
+    bound: dict[str, Any] = {"array": array, "list": [0.0], "buffer": memoryview(array[0])}
     bound |= {"tensor": TensorFloat.from_numpy(array), "tensor without memory": TensorFloat.create()}
     output = {"y": bound[kind]} if kind in bound else {}
     best = session.evaluate_features({"x": scores, **output}).top_k(2)
     assert [(item.index, item.score) for item in best] == [(1, 0.75), (2, 0.25)]
+
+
+@pytest.mark.parametrize("shape", [[2, 3], ["n", 3], ["n", "m"]])
+def test_a_batch_that_is_bound_to_a_list_is_not_one_row(shape: list[int | str]) -> None:
+    session, scores = open_session(unary(shape=shape)), np.float32([[1, 2, 3], [6, 5, 4]])
+    with pytest.raises(InvalidArgumentError, match="one row of scores"):
+        session.evaluate_features({"x": scores, "y": []}).top_k(1)
+
+
+def test_masks_are_those_of_the_boxes_after_another_run() -> None:
+    """A detector that has one object, with masks by prototypes: in the second run, the prototypes are negative."""
+    from winml_py.testing import FakeDevice
+    from winml_py.vision import DetectionLayout, detections
+
+    boxes, sign = np.zeros((1, 37, 21), np.float32), 1.0
+    boxes[0, :6, 0] = 16, 16, 20, 20, 0.9, 1
+
+    def answer(inputs: Any) -> dict[str, Any]:
+        return {"boxes": boxes.copy(), "prototypes": np.full((1, 32, 8, 8), sign, np.float32)}
+
+    ends = [tensor("boxes", boxes.shape), tensor("prototypes", [1, 32, 8, 8])]
+    nodes = [helper.make_node("Identity", ["x"], ["unused"])]
+    model = LearningModel.load(data(nodes, [tensor("x", (1, 3, 32, 32), denotation="IMAGE")], ends))
+    binding = LearningModelBinding(session := LearningModelSession(model, FakeDevice(answer)))
+    binding.bind("x", VideoFrame(BitmapPixelFormat.BGRA8, 32, 32))
+    for end in ends:
+        binding.bind(end.name, np.zeros([size.dim_value for size in end.type.tensor_type.shape.dim], np.float32))
+    found = detections(session.evaluate(binding), labels=["a"], layout=DetectionLayout.YOLO)
+    sign = -1.0
+    session.evaluate(binding)
+    assert found.mask(0).sum() == 400
 
 
 def test_detections_of_outputs_that_are_bound_to_arrays() -> None:

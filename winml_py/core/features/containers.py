@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,11 +60,15 @@ def _convert_map(items: Mapping[Any, Any], descriptor: MapFeatureDescriptor) -> 
 
 
 def format_container(value: MapOrSequence) -> str:
-    """The type in the words of Windows ML's messages, taken from the first entry or element."""
+    """The type in the words of Windows ML's messages; of several types, all."""
     if isinstance(value, Mapping):
-        key, item = next(iter(value.items()), (None, None))
-        return f"Map<{_spell_element(key)},{_spell_element(item)}[]>"
-    return f"Sequence<{_spell_value(value[0]) if value else ''}>"
+        keys, items = (_list_types(map(_spell_element, part)) for part in (value or [None], value.values() or [None]))
+        return f"Map<{keys},{items}[]>"
+    return f"Sequence<{_list_types(map(_spell_value, value))}>"
+
+
+def _list_types(spellings: Iterable[str]) -> str:
+    return " or ".join(dict.fromkeys(spellings))
 
 
 def is_element(value: object, kind: TensorKind) -> bool:

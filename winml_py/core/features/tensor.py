@@ -166,6 +166,9 @@ class Tensor(Closeable, Object):
                 with np.errstate(over="ignore"):  # the program has chosen the cast: too large values become infinite
                     return np.asarray(data).reshape(-1).astype(cls.dtype, copy=False)
             natural = np.asarray(data)
+            if natural.dtype == np.float64 and cls.dtype == np.uint64:  # so numpy holds 1 and 2**64 - 1 together
+                whole = np.asarray(data, object)
+                natural = whole.astype(np.uint64) if all(type(number) is int for number in whole.flat) else natural
             cls._require_numbers(natural)
             with np.errstate(over="ignore"):
                 elements = np.asarray(data, cls.view_dtype).reshape(-1).astype(cls.dtype, copy=False)

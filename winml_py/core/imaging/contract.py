@@ -85,7 +85,9 @@ class ImageContract:
 
     Scale and shift are those of the range: 1 and 0 for 0 to 255, 255 and 0 for 0 to 1, 127.5 and 1 for -1 to 1. All
     steps are computed in float32, one after the other, as in Windows ML and torchvision, and the result is rounded once
-    to the tensor's type. The same contract converts an output's numbers back to a picture.
+    to the tensor's type. An exception is an NCHW tensor of float32 with a mean or a std: its numbers are computed with
+    one factor and one summand per channel, and differ in the last bits. The same contract converts an output's numbers
+    back to a picture.
 
     Attributes:
         pixel_format: the order of the channels: `RGB8`, `BGR8` or `GRAY8` (`RGBA8` and `BGRA8` mean the first two:

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ...errors import ClosedError, SizeMismatchError, WinMLError
+from ...errors import ClosedError, EvaluationError, SizeMismatchError, WinMLError
 from ..base.arrays import Array, DeviceArray
 from ..base.cancellation import Stop
+from ..base.messages import type_name
 
 T = TypeVar("T")
 
@@ -137,11 +138,18 @@ def fill(outputs: Mapping[str, Any], fresh: dict[str, Any]) -> dict[str, Any]:
         The other results.
 
     Raises:
+        EvaluationError: a function in the place of an engine gave no array, or one of another type.
         SizeMismatchError: an output does not fit its memory.
     """
     for name, array in outputs.items():
         if isinstance(array, np.ndarray):
-            value = fresh.pop(name)
+            value = fresh.pop(name, None)
+            if not isinstance(value, np.ndarray) or value.dtype != array.dtype:
+                actual = getattr(value, "dtype", type_name(value))
+                raise EvaluationError(
+                    f"The output {name} is {actual}, but the model declares {array.dtype}.",
+                    hint="Correct the types that the model declares, or what a function in its place returns.",
+                )
             if value.shape != array.shape:
                 raise make_output_shape_error(name, array.shape, value.shape)
             np.copyto(array, value)

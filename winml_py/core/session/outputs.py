@@ -57,7 +57,7 @@ class ContainerOutput(OutputSlot):
         """Refills the bound object: a list with the elements of a tensor or a sequence, a dict with those of a map."""
         content: Any
         if isinstance(value, np.ndarray):
-            content = value.reshape(-1).tolist()
+            content = _require_array(value, self._descriptor).reshape(-1).tolist()
         else:
             content = convert_to_python(value, self._descriptor)
         self.value.clear()
@@ -377,9 +377,10 @@ def require_writable_array(destination: Any, tensor: Tensor) -> Array | None:
 
 
 def _require_array(value: Value | DeviceArray | None, descriptor: FeatureDescriptor) -> Array:
-    if isinstance(value, np.ndarray):
+    tensor_class = TENSOR_CLASSES.get(getattr(descriptor, "tensor_kind", TensorKind.UNDEFINED))
+    if isinstance(value, np.ndarray) and (tensor_class is None or value.dtype == tensor_class.dtype):
         return value
-    raise make_output_error(descriptor, value)
+    raise make_output_error(descriptor, value, tensor_class.dtype if tensor_class else None)
 
 
 def require_no_overlap(slots: Mapping[str, OutputSlot]) -> None:

@@ -33,6 +33,7 @@ from ..features.descriptors import (
     is_untyped,
 )
 from ..features.pictures import ImageFeatureValue
+from ..features.prepare import is_buffer
 from ..features.tensor import Tensor, wrap_array
 from ..features.tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES
 from ..imaging.bitmap import VideoFrame
@@ -74,15 +75,17 @@ if TYPE_CHECKING:
 
 
 class ModelFacts(NamedTuple):
-    """Facts from the model's file that results offer.
+    """Facts from the model's file that results offer, or need to read an output.
 
     Attributes:
         labels: the names of the classes.
         metadata: the model's `metadata_props`.
+        outputs: the descriptors of the outputs, by name.
     """
 
     labels: tuple[str, ...] = ()
     metadata: Mapping[str, str] = NameMap({})
+    outputs: Mapping[str, FeatureDescriptor] = NameMap({})
 
 
 NO_FACTS = ModelFacts()
@@ -230,7 +233,7 @@ class LearningModelEvaluationResult(Object):
         names = list(outputs) if output is None else [output]
         if output is not None and output not in outputs:
             raise InvalidArgumentError(f"There is no output {output!r}.", hint=f"Outputs: {', '.join(outputs)}.")
-        arrays = [read_numbers(outputs[name]) for name in names]
+        arrays = [read_numbers(self, name) for name in names]
         rows = [array for array in arrays if array is not None and is_row(array)]
         if len(rows) != 1:
             how_many, hint = "more than one of", "Name one: top_k(output=...)."
@@ -248,21 +251,29 @@ class LearningModelEvaluationResult(Object):
         return f"<LearningModelEvaluationResult {dict(self._outputs)!r}>"
 
 
-def read_numbers(value: object) -> Array | None:
+def read_numbers(result: LearningModelEvaluationResult, name: str) -> Array | None:
     """The numbers of an output, however it was bound; None for a picture, a map, and a sequence.
 
-    An array, or a tensor in the host's memory, is viewed: the next run of its binding overwrites it. A tensor on a GPU
-    is copied. A list that was bound has lost its shape, and is one row.
+    An array, a buffer, or a tensor in the host's memory is viewed: the next run of its binding overwrites it. A tensor
+    on a GPU is copied. A list or a buffer has the shape that the model declares; None if more than one size is free.
     """
+    value = result.outputs[name]
     if isinstance(value, np.ndarray):
         return value
     if isinstance(value, Tensor):
         return value.to_numpy()
     if is_cuda_array(value):
         return as_device_array(value).to_numpy()
+    if can_export_dlpack(value):
+        return as_host_array(value)
+    feature = result._facts.outputs.get(name)
+    if not isinstance(feature, TensorFeatureDescriptor) or feature.shape.count(-1) > 1:
+        return None
     if type(value) is list and value and isinstance(value[0], (int, float)):
-        return np.array(value)
-    return as_host_array(value) if can_export_dlpack(value) else None
+        return np.array(value).reshape(feature.shape)
+    if is_buffer(value):
+        return np.frombuffer(value, TENSOR_CLASSES[feature.tensor_kind].dtype).reshape(feature.shape)
+    return None
 
 
 def _describe_output(name: str, value: Any, count: int) -> str:

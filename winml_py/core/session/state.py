@@ -92,10 +92,10 @@ class SessionState:
         self.inputs = LiveFeatures(map(content.apply_exporters_contract, features), content.attached_contracts)
         self.input_names = frozenset(self.inputs)
         self.is_silent = content.is_silent
-        self.facts = ModelFacts(model.labels, model.metadata)
         self.properties = PropertySet()
         self.missing_contracts = content.missing_contracts
         self.outputs: Mapping[str, FeatureDescriptor] = {feature.name: feature for feature in model.output_features}
+        self.facts = ModelFacts(model.labels, model.metadata, self.outputs)
         self.names = NameMap({name: name for name in (*self.inputs, *self.outputs)})
         self.unbound_outputs: Mapping[str, OutputSlot] = {
             name: UnboundOutput(feature) for name, feature in self.outputs.items()

@@ -223,9 +223,10 @@ class CustomEngine(LocalEngine):
             values.update(engine.run(part_bound, stop))
         if stop is not None:
             stop.require_not_requested()
-        # A function may return its input, or the same array each time: the caller gets copies.
         fresh = {name: values[name] for name in self._outputs}
-        fresh = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in fresh.items()}
+        for name in fresh.keys() & (self._constants.keys() | bound.inputs.keys()):  # the caller gets a copy
+            if isinstance(fresh[name], np.ndarray):
+                fresh[name] = fresh[name].copy()
         return fill(bound.outputs, fresh)
 
     def list_assigned_nodes(self) -> list[AssignedNode]:
@@ -286,7 +287,7 @@ def _call_function(node: CustomNode, values: dict[str, Any]) -> None:
         if not name:
             continue
         declared = OperatorOutput(*spec)
-        array = np.asarray(result, order="C")
+        array = np.array(result, order="C")  # a copy: a function may return its input, or the same array each time
         # Engines need strings as arrays of objects, and C-contiguous numbers.
         array = array.astype(object) if array.dtype.kind == "U" else array
         if array.dtype != declared.dtype or declared.rank not in (None, array.ndim):
