@@ -308,7 +308,7 @@ class SoftwareBitmap(Object, Closeable):
     def save(self, path: str | os.PathLike[str] | BinaryIO, *, kind: str = "") -> None:
         """Writes a picture file in the format of its name's ending; alpha is kept where the format supports it.
 
-        Colours are written as they are, whatever the alpha mode: convert a premultiplied bitmap to straight alpha first.
+        Colours are written as they are, whatever the alpha mode: first convert premultiplied alpha to straight alpha.
 
         The file appears whole or not at all. An open file is written from its current position, and stays open.
 
