@@ -30,13 +30,13 @@ PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
     # What was measured, rounded up.
-    "lines of code": 25_850,
-    "lines of code in core/": 14_250,
+    "lines of code": 25_900,
+    "lines of code in core/": 14_310,
     "lines of docstrings": 7_750,
     "files": 213,
     "options of commands": 91,
-    "words of docs": 42_000,
-    "lines of code of tests": 35_700,
+    "words of docs": 42_310,
+    "lines of code of tests": 34_980,
     "inner names that capabilities use": 88,
     # What was measured.
     "names in __all__": 69,

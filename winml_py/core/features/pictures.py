@@ -18,7 +18,7 @@ from ..base.messages import type_name
 from ..base.winrt_object import Object
 from ..imaging.bitmap import SCREEN, SoftwareBitmap, VideoFrame, encode_png
 from ..imaging.codecs import MAX_PIXELS, EncodedPicture, PictureSource
-from ..imaging.contract import ImageContract, Placement, compute_placement
+from ..imaging.contract import ImageContract, Placement, compute_placement, require_scaled
 from ..imaging.tensorize import tensorize_batch
 from .bind_properties import NO_PROPERTIES, BindProperties
 from .descriptors import (
@@ -86,7 +86,8 @@ class ImageFeatureValue(Object):
             fast_decode: decodes a JPEG much larger than the model at bind, at a half, a quarter or an eighth of its
                 sides, but never below twice the model's: about half the time. With an antialiased kernel, levels differ
                 from exact decoding by about two on average on photographs, and by more on noise.
-            max_pixels: the most pixels that a file may claim to hold.
+            max_pixels: the most pixels that a file may claim to hold, and that a model may have it scaled to; see
+                `SoftwareBitmap.load`.
 
         Raises:
             PictureNotFoundError: there is no such file.
@@ -122,7 +123,7 @@ class ImageFeatureValue(Object):
         encoded = self._encoded
         if encoded is not None:
             # The frames first: another thread that no longer finds the file must find the frames.
-            self._frames = (VideoFrame.create_with_software_bitmap(SoftwareBitmap.from_array(*encoded.decode())),)
+            self._frames = (VideoFrame.create_with_software_bitmap(_decode(encoded)),)
             self._encoded = None
         return self._frames
 
@@ -183,7 +184,13 @@ def decode_bitmaps(value: ImageFeatureValue, shrink: float) -> list[SoftwareBitm
     # A JPEG is decoded at a half of its sides or less, and twice the wanted size must remain.
     if encoded is None or shrink < 4:
         return [frame.software_bitmap for frame in value.video_frames]
-    return [SoftwareBitmap.from_array(*encoded.decode(shrink))]
+    return [_decode(encoded, shrink)]
+
+
+def _decode(encoded: EncodedPicture, shrink: float = 1.0) -> SoftwareBitmap:
+    bitmap = SoftwareBitmap.from_array(*encoded.decode(shrink))
+    bitmap.max_pixels = encoded.max_pixels
+    return bitmap
 
 
 class PreprocessPlan:
@@ -264,6 +271,7 @@ class PreprocessPlan:
 
         Raises:
             IllegalCallError: one has been closed.
+            InvalidBindingError: one would be scaled to more pixels than its file may hold.
         """
         placements = self.placements
         # A picture of which only a part is used is decoded whole: the bounds are in its pixels.
@@ -271,8 +279,10 @@ class PreprocessPlan:
         decoded_size = bitmaps[0].pixel_width, bitmaps[0].pixel_height
         if decoded_size != self.sizes[0]:
             placements = [placements[0].reduce_to(*decoded_size)]
-        for bitmap in bitmaps:  # raises before the first one overwrites what was bound
+        sides = find_fixed_sides(self.descriptor, self.contract, self._properties)
+        for bitmap, placement in zip(bitmaps, placements, strict=True):  # raises before one overwrites what was bound
             bitmap.to_numpy()
+            require_scaled(placement, sides, bitmap.max_pixels)
         return bitmaps, placements
 
     def make_tensor(self, value: ImageFeatureValue) -> Array:

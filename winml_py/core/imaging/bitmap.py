@@ -18,7 +18,7 @@ from ..base.buffers import BitmapBuffer, Buffer, view_as_bytes
 from ..base.messages import type_name
 from ..base.winrt_object import Closeable, Object
 from . import codecs
-from .contract import BitmapBounds, compute_center_crop, require_inside
+from .contract import MAX_SCALED_PIXELS, BitmapBounds, compute_center_crop, require_inside
 from .pixels import VIDEO_FORMATS, convert, convert_alpha, crop, find_layout, require_even, resize, to_interleaved
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ class SoftwareBitmap(Object, Closeable):
     Attributes:
         dpi_x: pixels per inch; only encoders use it.
         dpi_y: pixels per inch; only encoders use it.
+        max_pixels: the most pixels that a model may have the picture scaled to, unless its tensor is larger; by
+            default 2**28, and that of `load` for a file.
 
     Example:
         >>> from winml_py import BitmapPixelFormat, SoftwareBitmap
@@ -74,6 +76,7 @@ class SoftwareBitmap(Object, Closeable):
         self._format, self._alpha = pixel_format, alpha
         self._width, self._height = find_layout(pixel_format).measure_picture(pixels)
         self.dpi_x = self.dpi_y = 96.0
+        self.max_pixels = MAX_SCALED_PIXELS
         self.is_valid = True
         return self
 
@@ -162,14 +165,17 @@ class SoftwareBitmap(Object, Closeable):
 
         Args:
             source: the path of the file, its bytes, or an open binary stream, which is read to its end.
-            max_pixels: the most pixels that the file may claim to hold.
+            max_pixels: the most pixels that the file may claim to hold. A pixel counts for several in formats that
+                decode slowly: for 4 in JPEG 2000, for 16 in QOI, some PPM and compressed BMP.
 
         Raises:
             PictureNotFoundError: there is no such file.
             PictureError: it is not a picture, is damaged, or is too large.
             InvalidArgumentError: it holds numbers without a defined range, as float TIFFs do.
         """
-        return cls._hold(cls.__new__(cls), *codecs.decode(source, max_pixels), BitmapAlphaMode.STRAIGHT)
+        bitmap = cls._hold(cls.__new__(cls), *codecs.decode(source, max_pixels), BitmapAlphaMode.STRAIGHT)
+        bitmap.max_pixels = max_pixels
+        return bitmap
 
     @property
     def bitmap_pixel_format(self) -> BitmapPixelFormat:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import re
 import struct
@@ -33,6 +34,20 @@ PictureSource = str | os.PathLike[str] | bytes | bytearray | BinaryIO
 MAX_PIXELS = 256 << 20
 """The most pixels that a picture file may claim, unless the caller allows more: 256 megapixels, 1 GiB once decoded."""
 
+MAX_SCANS = 100
+"""The most scans of a JPEG file, as in libtiff; usual files have 1 to 12. Each scan is a pass over all pixels, and may
+take few bytes: 7,000 of them in 0.7 MB take half a minute."""
+
+MAX_READS = 1 << 20
+"""The most parts of a file: Pillow reads chunks, segments and blocks in Python, which takes microseconds."""
+
+MAX_COMPRESSED_TEXTS = 256
+"""The most texts and profiles of a PNG file: each of them may be inflated to a megabyte, from a thousandth of that."""
+
+_PYTHON_COST, _COSTS = 16, {"jpeg2k": 4}
+"""How many pixels one counts for, by the time that it may take. The first number is for what Pillow decodes in Python:
+QOI, compressed BMP, and PPM as text or of a maximum other than 255 and 65535."""
+
 ORIENTATION = 0x0112
 """EXIF's tag for the camera's orientation: 1 to 8; 5 to 8 swap the sides."""
 
@@ -41,6 +56,9 @@ WIDE_GRAY = ("I;16", "I;16L", "I;16B", "I;16N")
 
 BITS_PER_SAMPLE, PHOTOMETRIC, PLANAR_CONFIGURATION, SAMPLE_FORMAT = 258, 262, 284, 339
 """TIFF's tags; photometric interpretations of 0 and 6 mean inverted gray and YCbCr, planes and signed numbers are 2."""
+
+TILE_SIDES = (322, 323)
+"""TIFF's tags for the width and height of a tile, which may be larger than the picture and is decoded whole."""
 
 WITHOUT_RANGE = ("I", "F")
 """Pillow's modes for numbers without a defined white, such as a float TIFF's: they are refused."""
@@ -134,7 +152,7 @@ class EncodedPicture:
             self.width, self.height = image.size if read_orientation(image) < 5 else image.size[::-1]
             file.seek(0)
             self._data = file.read()
-        self._max_pixels = max_pixels
+        self.max_pixels = max_pixels
 
     def decode(self, shrink: float = 1) -> tuple[Pixels, BitmapPixelFormat]:
         """The pixels.
@@ -144,20 +162,23 @@ class EncodedPicture:
                 or an eighth of its sides, but never below twice the size that the caller wants.
         """
         reduction = next((part for part in (8, 4, 2) if shrink >= 2 * part), 1)
-        return decode(self._data, self._max_pixels, reduction, self._name)
+        return decode(self._data, self.max_pixels, reduction, self._name)
 
 
 @contextmanager
 def open_picture(
-    source: PictureSource, max_pixels: int = MAX_PIXELS, name: str = ""
+    source: PictureSource, max_pixels: int = MAX_PIXELS, name: str = "", frame: int = 0
 ) -> Iterator[tuple[Image, BinaryIO, str]]:
     """Opens a picture file, its bytes or a stream with Pillow; translates errors in the block to those of `decode`.
 
-    Gives the image, the file, and what errors call it: the name, or by default the path or how many bytes there are.
+    Gives the image at a frame, the file, and what errors call it: the name, or by default the path or how many bytes
+    there are. No pixels have been decoded, except those of an ICO file, and of earlier frames of an animation.
 
     Raises:
         PictureNotFoundError: there is no such file.
-        PictureError: it is not a picture, is damaged, or is larger than `max_pixels`.
+        PictureError: it is not a picture, is damaged, or takes longer to decode than `max_pixels` and the other limits
+            of this file allow.
+        InvalidArgumentError: the file does not have that frame.
     """
     from PIL.Image import DecompressionBombError, DecompressionBombWarning
 
@@ -181,16 +202,73 @@ def open_picture(
     ):
         if not file.seekable():  # a pipe
             file = io.BytesIO(file.read())
+        reads = _Reads(file, name)
         try:
-            image = _identify(file, name)
-            if not 0 < image.width * image.height <= max_pixels:
-                raise DecompressionBombError
+            image = _identify(file, name, max_pixels)
+            if frame:
+                image.seek(frame)
+            reads.left += _require_cheap(image, name, max_pixels)
         except (DecompressionBombError, DecompressionBombWarning):
-            raise PictureError(
-                f"{name} has no pixels, or more than the limit of {max_pixels:,}.",
-                hint="To allow more, call load(source, max_pixels=...).",
-            ) from None
+            raise _make_size_error(name, max_pixels) from None
+        except EOFError:
+            if frame:
+                raise InvalidArgumentError(f"The file has no frame {frame}.") from None
+            raise
+        if image.format in JPEG:
+            file.seek(image.tile[0][2])  # of an MPO file, the start of the frame
+            _require_few_scans(file.read(), name)
         yield image, file, name
+
+
+class _Reads:
+    """Takes the place of a file's `read`, and refuses a file of too many parts; `left` is how many may follow."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self.left, self._read, self._name = MAX_READS, file.read, name
+        file.read = self  # type: ignore[method-assign]  # of this object; Pillow's C code calls it too
+
+    def __call__(self, size: int = -1) -> bytes:
+        self.left -= 1
+        if self.left < 0:
+            hint = "Save the picture again, for example with Pillow."
+            raise PictureError(f"{self._name} has too many parts, most of them tiny.", hint=hint)
+        return self._read(size)
+
+
+def _require_cheap(image: Any, name: str, max_pixels: int) -> int:
+    """Refuses an image that takes longer to decode than `max_pixels` of a PNG file; how often its decoder may read."""
+    from PIL.Image import DECODERS
+
+    codec = image.tile[0][0] if getattr(image, "tile", None) else ""
+    cost = _PYTHON_COST if codec in DECODERS else _COSTS.get(codec, 1)
+    tile = [side for tag in TILE_SIDES if isinstance(side := _find_tiff_tags(image).get(tag), int)]
+    pixels, limit = image.width * image.height, max_pixels // cost
+    if not 0 < pixels <= limit or math.prod(tile) > limit:
+        reason = f"Each pixel counts as {cost}, because {image.format} decodes slowly. " if cost > 1 else ""
+        raise _make_size_error(name, limit, reason)
+    return 4 * pixels if codec in DECODERS else 0
+
+
+def _make_size_error(name: str, limit: int, reason: str = "") -> PictureError:
+    hint = "To allow more, call load(source, max_pixels=...)."
+    return PictureError(f"{name} has no pixels, or more than the limit of {limit:,}.", hint=reason + hint)
+
+
+_MARKER = re.compile(b"\xff+([\xc0-\xcf\xd9-\xfe])")
+"""A marker that begins a segment, or ends the picture. libjpeg reads no length after any other."""
+
+
+def _require_few_scans(data: bytes, name: str) -> None:
+    """Counts the scans of a JPEG file's first picture as libjpeg finds them: not those of a thumbnail in a segment."""
+    if data.count(b"\xff\xda") <= MAX_SCANS:  # as nearly always
+        return
+    scans, start = 0, 0
+    while (found := _MARKER.search(data, start)) and found[1] != b"\xd9":
+        scans += found[1] == b"\xda"
+        start = found.end() + max(2, int.from_bytes(data[found.end() : found.end() + 2], "big"))
+    if scans > MAX_SCANS:
+        hint = "Usual files have 1 to 12. Save the picture again, for example with Pillow."
+        raise PictureError(f"{name} is a JPEG file of {scans:,} scans; at most {MAX_SCANS} are read.", hint=hint)
 
 
 _limit_lock = threading.Lock()
@@ -255,6 +333,9 @@ def _translate_errors(failure: str, hint: str) -> Iterator[None]:
         raise PictureError(f"{failure}: {error}.", hint=hint) from error
 
 
+_PNG, _ICO = b"\x89PNG\r\n\x1a\n", b"\0\0\1\0"
+"""How such files begin."""
+
 _NO_PICTURES = (
     (re.compile(b"\x93NUMPY"), "an array", "Bind numpy.load(path)."),
     (
@@ -267,15 +348,21 @@ _NO_PICTURES = (
 """What is passed as a picture by mistake: how such files begin, their kind, and what to do."""
 
 
-def _identify(file: BinaryIO, name: str) -> Image:
+def _identify(file: BinaryIO, name: str, max_pixels: int) -> Image:
     """Pillow's image of a file in one of `FORMATS` or in HEIC, with its pixels not read yet."""
     from PIL import Image, UnidentifiedImageError
 
     prefix = file.read(64)
     file.seek(0)
+    if prefix.startswith((_PNG, _ICO)):
+        data = file.read()
+        file.seek(0)
+        if sum(map(data.count, (b"iCCP", b"zTXt", b"iTXt"))) > MAX_COMPRESSED_TEXTS:
+            failure = f"{name} has more than {MAX_COMPRESSED_TEXTS} texts and colour profiles."
+            raise PictureError(failure, hint="Save the picture again without its metadata.")
     with suppress(SyntaxError, IndexError, TypeError, struct.error):  # what Image.open takes for "not this format"
         # Directly: `Image.open` imports the plugins of five formats first, which takes as long as a small model.
-        if prefix.startswith(b"\x89PNG\r\n\x1a\n"):
+        if prefix.startswith(_PNG):
             from PIL.PngImagePlugin import PngImageFile
 
             return PngImageFile(file, "")
@@ -284,6 +371,12 @@ def _identify(file: BinaryIO, name: str) -> Image:
 
             return jpeg_factory(file, "")
     with suppress(UnidentifiedImageError):
+        if prefix.startswith(_ICO):  # opening it decodes the picture in it, which may be larger than the ICO states
+            from PIL.IcoImagePlugin import IcoFile
+
+            picture = io.BytesIO(data[IcoFile(file).entry[0].offset :])
+            _Reads(picture, name)
+            _require_cheap(Image.open(picture, formats=("PNG", "DIB")), name, max_pixels)
         return Image.open(file, formats=FORMATS)
     if prefix[4:8] != b"ftyp" or prefix[8:12] not in _HEIF_BRANDS:
         require_no_pointer(prefix, name, "a picture", PictureError)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, fields, replace
@@ -483,13 +482,20 @@ def compute_placement(
     if tensor == (None, None) and scaling.takes_tensor_size:
         tensor = height, width
     placement = place(bounds or BitmapBounds(0, 0, width, height), (height, width), tensor, scaling)
-    scaled_height, scaled_width = placement.scaled
-    if scaled_height * scaled_width > max(MAX_SCALED_PIXELS, math.prod(placement.tensor)):
+    require_scaled(placement, tensor, MAX_SCALED_PIXELS)
+    return placement
+
+
+def require_scaled(placement: Placement, tensor: Sides, limit: int) -> None:
+    """Refuses to scale a picture to more pixels than a limit, than it has, and than a tensor of fixed sides has."""
+    (height, width), (scaled_height, scaled_width) = placement.picture, placement.scaled
+    fixed = 0 if None in tensor else placement.tensor[0] * placement.tensor[1]
+    if scaled_height * scaled_width > max(limit, height * width, fixed):
         raise InvalidBindingError(
-            f"A picture of {width}x{height} would be scaled to {scaled_width}x{scaled_height} pixels.",
+            f"A picture of {width}x{height} would be scaled to {scaled_width}x{scaled_height} pixels, "
+            f"and the limit is {limit:,}.",
             hint="Bind a part of it with BitmapBounds, or state another scaling in the contract.",
         )
-    return placement
 
 
 def place(region: BitmapBounds, picture: Size, tensor: Sides, scaling: Scaling) -> Placement:

@@ -79,11 +79,7 @@ class BitmapFrame:
 
     @contextmanager
     def _open(self) -> Iterator[Image]:
-        with codecs.open_picture(self._data) as (image, *_):
-            try:
-                image.seek(self._index)
-            except EOFError:
-                raise InvalidArgumentError(f"The file has no frame {self._index}.") from None
+        with codecs.open_picture(self._data, frame=self._index) as (image, *_):
             yield image
 
     @property
