@@ -35,8 +35,8 @@ CEILINGS = {
     "lines of docstrings": 7_750,
     "files": 213,
     "options of commands": 91,
-    "words of docs": 42_310,
-    "lines of code of tests": 34_980,
+    "words of docs": 42_920,
+    "lines of code of tests": 35_040,
     "inner names that capabilities use": 88,
     # What was measured.
     "names in __all__": 69,
