@@ -38,7 +38,7 @@ MAX_SCANS = 100
 """The most scans of a JPEG file, as in libtiff; usual files have 1 to 12. Each scan is a pass over all pixels, and may
 take few bytes: 7,000 of them in 0.7 MB take half a minute."""
 
-MAX_READS = 1 << 20
+MAX_READS = 1 << 19
 """The most parts of a file: Pillow reads chunks, segments and blocks in Python, which takes microseconds."""
 
 MAX_COMPRESSED_TEXTS = 256

@@ -75,7 +75,6 @@ class BitmapFrame:
             self._has_alpha = image.has_transparency_data
             self._is_gray = image.mode != "P" and len(image.getbands()) == 1
             self._orientation = codecs.read_orientation(image)
-            self._frames = int(getattr(image, "n_frames", 1))
 
     @contextmanager
     def _open(self) -> Iterator[Image]:
@@ -219,8 +218,9 @@ class BitmapDecoder(BitmapFrame):
 
     @property
     def frame_count(self) -> int:
-        """The number of pictures in the file."""
-        return self._frames
+        """The number of pictures in the file, which is read to its end."""
+        with self._open() as image:
+            return int(getattr(image, "n_frames", 1))
 
     def get_frame_async(self, frame_index: int, /) -> AsyncOperation[BitmapFrame]:
         """One of the file's pictures."""
