@@ -36,7 +36,7 @@ CEILINGS = {
     "files": 213,
     "options of commands": 91,
     "words of docs": 42_920,
-    "lines of code of tests": 35_040,
+    "lines of code of tests": 35_050,
     "inner names that capabilities use": 88,
     # What was measured.
     "names in __all__": 69,

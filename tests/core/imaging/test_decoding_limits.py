@@ -218,6 +218,12 @@ PARTS = {
     "comments of a JPEG": lambda: JPEG[:2] + segment(0xFE, b"") * 300_000 + JPEG[2:],
     "blocks of a GIF": lambda: GIF[:GIF_FRAME] + b"!\xfe" + b"\1a" * 300_000 + b"\0" + GIF[GIF_FRAME:],
     "chunks of a PNG": lambda: make_png(before=chunk(b"tEXt") * 300_000),
+    "chunks of a PNG in an ICO, which is too large": lambda: make_ico(
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", struct.pack(">IIBBBBB", HUGE, HUGE, 8, 0, 0, 0, 0))
+        + chunk(b"tEXt") * 300_000
+        + chunk(b"IDAT")
+    ),
     "chunks at the end of a PNG": lambda: make_png(after=chunk(b"teSt") * 300_000),
 }
 
@@ -233,6 +239,11 @@ def test_files_of_too_many_parts_are_refused(kind: str) -> None:
 def test_a_few_thousand_parts_are_read() -> None:
     data = make_png(before=chunk(b"tEXt") * 5000, after=chunk(b"teSt") * 5000)
     assert (SoftwareBitmap.load(data).to_numpy() == np.asarray(draw())).all()
+
+
+def test_pillow_may_read_each_pixel_of_what_it_decodes_in_python() -> None:
+    pixels = SoftwareBitmap.load(b"P5 1000 600 200\n" + bytes([0, 200]) * 300_000).to_numpy()
+    assert (pixels == np.array([0, 255] * 500)).all()
 
 
 @pytest.mark.parametrize("wrap", [bytes, make_ico])
