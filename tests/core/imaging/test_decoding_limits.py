@@ -214,7 +214,7 @@ JPEG, GIF = encode(draw(), "JPEG"), encode(draw(), "GIF")
 GIF_FRAME = GIF.index(b",")
 PARTS = {
     "bytes that fill a JPEG": lambda: JPEG[:2] + b"\xff" * 550_000 + JPEG[2:],
-    "escapes of a BMP": lambda: make_rle(bytes([0, 2, 0, 0]) * 300_000),
+    "ends of lines of a BMP": lambda: make_rle(bytes(600_000)),
     "comments of a JPEG": lambda: JPEG[:2] + segment(0xFE, b"") * 300_000 + JPEG[2:],
     "blocks of a GIF": lambda: GIF[:GIF_FRAME] + b"!\xfe" + b"\1a" * 300_000 + b"\0" + GIF[GIF_FRAME:],
     "chunks of a PNG": lambda: make_png(before=chunk(b"tEXt") * 300_000),
