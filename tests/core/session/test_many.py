@@ -12,19 +12,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 from PIL import Image, ImageSequence
 
 from helpers.models import STRING, data, tensor, unary
 from helpers.paths import MODELS, PICTURES
 from helpers.sessions import open_session
 from winml_py import (
+    BitmapPixelFormat,
     ClosedError,
+    ImageContract,
     ImageFeatureValue,
     InvalidArgumentError,
     InvalidBindingError,
     LearningModelSession,
     SizeMismatchError,
+    TensorFloat,
+    TensorInt64Bit,
 )
 from winml_py.errors import MissingInputError, PictureNotFoundError
 from winml_py.testing import FakeDevice
@@ -110,6 +114,58 @@ def test_a_model_that_mixes_the_items_of_a_batch_is_refused(operator: str) -> No
         list(opened.evaluate_many(items, batch=3))
     alone = list(opened.evaluate_many(items))
     assert negated(alone) == [[[0, 0]]] * 6
+
+
+@pytest.mark.parametrize("first", [[np.nan, np.nan], [1, np.nan], [np.nan, 1]])
+def test_nan_does_not_hide_that_a_model_mixes_items(first: list[float]) -> None:
+    model = data(
+        [helper.make_node("CumSum", ["x", "row"], ["y"])],
+        [tensor("x", ["n", 1])],
+        [tensor("y", ["n", 1])],
+        {"row": np.array(0)},
+    )
+    items = [np.full((1, 1), number, np.float32) for number in (*first, 1, 1)]
+    with pytest.raises(InvalidArgumentError, match="in a batch of 2, the output y differs"):
+        list(open_session(model).evaluate_many(items, batch=2, concurrency=1))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        np.int32([[7, 7]]),
+        np.array([[True, True]]),
+        TensorInt64Bit.create([1, 2]),
+        np.uint8([[7, 7]]),
+        TensorFloat.create_from_array([1, 2], [7, 7]),
+    ],
+)
+def test_a_batch_takes_what_bind_takes(bad: Any) -> None:
+    """Also after the first batch, whose items are evaluated one by one as well."""
+    opened = open_session(unary("Neg", ["n", 2], TensorProto.INT64))
+    good = np.ones((1, 2), np.int64)
+    results = list(opened.evaluate_many([good, good, good, bad, bad, good], batch=2, concurrency=1))
+    assert [type(result.error) for result in results[3:5]] == [InvalidBindingError] * 2
+    assert negated([*results[:3], results[5]]) == [[[-1, -1]]] * 4
+    if isinstance(bad, TensorInt64Bit):
+        assert bad.is_placeholder
+
+
+def test_arrays_of_pixels_and_lists_are_batched() -> None:
+    sizes: list[int] = []
+
+    def double(inputs: Any) -> Any:
+        sizes.append(len(inputs["x"]))
+        return {"y": inputs["x"] * 2}
+
+    opened = open_session(unary("Neg", ["n", 1, 1, 2]), FakeDevice(double))
+    pixels = [np.uint8([[gray, 20]]) for gray in range(4)]
+    contract = ImageContract(BitmapPixelFormat.GRAY8)
+    results = list(opened.evaluate_many(pixels, contract=contract, batch=4, concurrency=1))
+    assert [result["y"].to_numpy().tolist() for result in results] == [[[[[2 * gray, 40]]]] for gray in range(4)]
+    assert sizes == [4, 1, 1, 1, 1]
+    results = list(opened.evaluate_many([[1.0, 2.0], [4.0, 5.0]], batch=2, concurrency=1))
+    assert [result["y"].to_numpy().reshape(-1).tolist() for result in results] == [[2, 4], [8, 10]]
+    assert sizes[5:] == [2]
 
 
 def test_outputs_that_a_batch_only_rounds_differently_are_not_mixed() -> None:
@@ -228,10 +284,6 @@ def test_with_closes_it() -> None:
 
 
 def test_several_inputs_need_names() -> None:
-    from onnx import helper
-
-    from helpers.models import data
-
     model = data([helper.make_node("Add", ["a", "b"], ["y"])], [tensor(n, ["n"]) for n in "ab"], [tensor("y", ["n"])])
     one, two = np.float32([1]), np.float32([2])
     results = list(open_session(model).evaluate_many([{"a": one, "b": two}, one], batch=2))

@@ -18,7 +18,6 @@ from ...errors import (
     DeviceLostError,
     EvaluationError,
     InvalidArgumentError,
-    InvalidBindingError,
     WinMLError,
 )
 from ..base.agreement import HALF_TOLERANCE, compute_relative_error
@@ -26,10 +25,9 @@ from ..base.arrays import Array
 from ..base.collections import NameMap
 from ..base.messages import type_name
 from ..features.bind_properties import NO_PROPERTIES, BindProperties
-from ..features.containers import as_tensor
 from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
 from ..features.pictures import ImageFeatureValue
-from ..features.prepare import as_picture, is_pil_image
+from ..features.prepare import as_picture, is_pil_image, open_deferred, prepare
 from ..features.tensor import Tensor, wrap_array
 from ..imaging.bitmap import VideoFrame
 from .result import LearningModelEvaluationResult
@@ -138,12 +136,13 @@ class Jobs:
         if any(name not in self._inputs for name in names) or any(features.keys() != names for features in items):
             return [self._run_one(features) for features in items]
         try:
-            entries = [{count_entries(value) for value in features.values()} for features in items]
+            sources = [{name: self._prepare(name, value) for name, value in features.items()} for features in items]
+            entries = [{_count_entries(source) for source in item.values()} for item in sources]
             if any(len(sizes) != 1 for sizes in entries):  # the inputs of an item do not have one entry each
                 return [self._run_one(features) for features in items]
             counts = [sizes.pop() for sizes in entries]
-            result = self._evaluate({name: concatenate([features[name] for features in items]) for name in names})
-            parts = {name: split_value(name, value, counts) for name, value in result.outputs.items()}
+            result = self._evaluate({name: _join([item[name] for item in sources]) for name in names})
+            parts = {name: _split_value(name, value, counts) for name, value in result.outputs.items()}
             mixed_output = None if self._session_state in _compared else self._find_mixed_output(items, parts)
         # Arrays whose shapes do not match raise numpy's ValueError. One by one, only the faulty items fail.
         except (WinMLError, KeyError, ValueError):
@@ -154,7 +153,6 @@ class Jobs:
                 "items give one by one.",
                 hint="Omit batch. The model mixes the items of a batch, or its results are random.",
             )
-        _compared.add(self._session_state)
         facts = self._session_state.facts
         item_results = []
         for index, (start, end) in enumerate(_find_spans(counts)):
@@ -163,16 +161,33 @@ class Jobs:
             item_results.append(LearningModelEvaluationResult("", outputs, placements=placements, facts=facts))
         return item_results
 
+    def _prepare(self, name: str, value: object) -> Any:
+        """An item's value, checked as `bind` checks it: an array, or pictures. Memory of a device is refused."""
+        feature, properties = self._session_state.find(name)[0], self._properties.get(name, NO_PROPERTIES)
+        prepared = prepare(value, feature, properties)
+        if prepared.is_deferred:
+            prepared = prepare(open_deferred(prepared), feature, properties)
+        return prepared.source.to_numpy() if isinstance(prepared.source, Tensor) else prepared.source
+
     def _find_mixed_output(self, items: Sequence[Features], parts: Mapping[str, Sequence[object]]) -> str | None:
-        """The name of an output that differs if the items are evaluated one by one, or None."""
+        """The name of an output that differs if the items are evaluated one by one, or None.
+
+        Batches are compared until, in each output, two items have a finite number at the same place: a number that is
+        mixed with NaN is NaN, as it may be alone.
+        """
         alone = [self._evaluate(features).outputs for features in items]
+        is_settled = True
         for name, values in parts.items():
-            expected = np.concatenate([_read_entries(outputs[name]) for outputs in alone])
-            actual = np.concatenate([_read_entries(value) for value in values])
+            rows = [_read_entries(outputs[name]) for outputs in alone]
+            expected, actual = np.concatenate(rows), np.concatenate([_read_entries(value) for value in values])
             is_equal = np.array_equal(expected, actual, equal_nan=expected.dtype.kind == "f")
+            is_text = expected.dtype == object
             # Half precision's tolerance, as a batch may be rounded differently in any precision, and to whole levels.
-            if not is_equal and (expected.dtype == object or compute_relative_error(expected, actual) > HALF_TOLERANCE):
+            if not is_equal and (is_text or compute_relative_error(expected, actual) > HALF_TOLERANCE):
                 return name
+            is_settled &= is_text or bool((np.sum([np.isfinite(row).any(0) for row in rows], 0) > 1).any())
+        if is_settled:
+            _compared.add(self._session_state)
         return None
 
     def _evaluate(self, features: Features) -> LearningModelEvaluationResult:
@@ -235,36 +250,27 @@ def _make_failed_result(error: WinMLError) -> LearningModelEvaluationResult:
 # Batches: the values of several items joined into one, and each item's part of the outputs.
 
 
-def concatenate(values: Sequence[object]) -> Any:
-    """The values of several items as one: pictures in a list, tensors end to end."""
-    pictures = [as_picture(value) for value in values]
-    if all(picture is not None for picture in pictures):
-        return [frame for picture in pictures if picture is not None for frame in picture.video_frames]
-    return np.concatenate([_require_array(value) for value in values])
+def _join(sources: Sequence[Any]) -> Any:
+    """The values of several items as one: pictures in a list, arrays end to end; ValueError for a mixture."""
+    if all(isinstance(source, ImageFeatureValue) for source in sources):
+        return [frame for source in sources for frame in source.video_frames]
+    return np.concatenate(sources)
 
 
-def _require_array(value: object) -> Array:
-    tensor = as_tensor(value)
-    if tensor is None:
-        raise InvalidBindingError(f"{type_name(value)} cannot be part of a batch.", hint="Bind arrays or pictures.")
-    return tensor.to_numpy()
-
-
-def _read_entries(value: object) -> Array:
+def _read_entries(value: Any) -> Array:
     """The numbers of an output, pictures or tensors, with the entries of the batch along the first axis."""
     picture = as_picture(value)
     if picture is None:
-        return _require_array(value)
+        return np.asarray(value.to_numpy())
     return np.stack([frame.software_bitmap.to_numpy() for frame in picture.video_frames])
 
 
-def count_entries(value: object) -> int:
+def _count_entries(source: Array | ImageFeatureValue) -> int:
     """The number of batch entries in a value."""
-    picture = as_picture(value)
-    return len(picture.sizes) if picture is not None else len(_require_array(value))
+    return len(source.sizes) if isinstance(source, ImageFeatureValue) else len(source)
 
 
-def split_value(name: str, value: object, counts: Sequence[int]) -> list[Any]:
+def _split_value(name: str, value: object, counts: Sequence[int]) -> list[Any]:
     """Each item's part of an output; EvaluationError where the output does not have one entry for each item."""
     total = sum(counts)
     if isinstance(value, list) and all(isinstance(frame, VideoFrame) for frame in value) and len(value) == total:
