@@ -189,6 +189,39 @@ def test_models_without_a_batch_are_refused() -> None:
             open_session(unary()).evaluate_many([], **settings)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("override", [None, 0, 1, 4])
+@pytest.mark.parametrize("batch", [None, 1, 4])
+def test_a_batch_needs_a_dimension_that_the_options_leave_free(override: int | None, batch: int | None) -> None:
+    sizes: list[int] = []
+
+    def double(inputs: Any) -> Any:
+        sizes.append(len(inputs["x"]))
+        return {"y": inputs["x"] * 2}
+
+    settings = {} if override is None else {"batch_size_override": override}
+    opened = open_session(batch_model(), FakeDevice(double), **settings)
+    items = [np.full((1, 1), number, np.float32) for number in range(8)]
+    if override and batch == 4:
+        with pytest.raises(InvalidArgumentError, match=r"first dimension of x is fixed.*batch_size_override = 0"):
+            opened.evaluate_many(items, batch=batch)
+        return
+    results = list(opened.evaluate_many(items, batch=batch, concurrency=1))
+    if override == 4:
+        assert [type(result.error) for result in results] == [SizeMismatchError] * 8
+        assert not sizes  # refused at the bind
+        return
+    assert [float(result["y"].to_numpy()[0, 0]) for result in results] == [0, 2, 4, 6, 8, 10, 12, 14]
+    assert sizes == ([4, 1, 1, 1, 1, 4] if batch == 4 else [1] * 8)
+
+
+def batch_model() -> bytes:
+    """y = -x; the first dimension is denoted the batch."""
+    ends = [tensor(name, ["n", 1]) for name in "xy"]
+    for end in ends:
+        end.type.tensor_type.shape.dim[0].denotation = "DATA_BATCH"
+    return data([helper.make_node("Neg", ["x"], ["y"])], ends[:1], ends[1:])
+
+
 def test_inputs_are_taken_as_late_as_can_be() -> None:
     taken: list[int] = []
 

@@ -79,7 +79,7 @@ def test_batch_size_override_is_windows_mls() -> None:
     assert options.batch_size_override == 1
     assert runs(LearningModelSession(loaded), 3, 2)  # no options: free
     fixed = LearningModelSession(loaded, LearningModelDevice(), options)  # default options: 1
-    with pytest.raises(SizeMismatchError, match="input x was compiled for other dimensions: index: 0 Got: 3"):
+    with pytest.raises(SizeMismatchError, match=r"Dimension 0 is 3, not 1.*set options.batch_size_override = 0"):
         fixed.evaluate_features({"x": np.ones((3, 2), np.float32)})
     assert runs(LearningModelSession(loaded, LearningModelDevice(), options), 1, 2)
     options.batch_size_override = 3

@@ -40,10 +40,7 @@ def compile_model(
     compiler = private_state(device)
     if options.isolation is not None:
         compiler = isolate(compiler, options.isolation, device, content.operators.functions)
-    features, options = override_features(content.inputs, options, content.is_silent)
-    tensors = [info.type for info in content.header.inputs if isinstance(info.type, TensorType)]
-    if not any(size.denotation == "DATA_BATCH" for tensor in tensors for size in tensor.dimensions or ()):
-        options = options._replace(batch_size=None)  # then sessions with default options and without share an engine
+    features, options = override_features(content.inputs, content.header, options, content.is_silent)
     source = content.open()  # refuses a disposed model, even if another session has the engine
 
     def compile_engine() -> Engine:
@@ -51,7 +48,7 @@ def compile_model(
         request = CompileRequest(
             source.make_engine_input(content.header, is_private),
             options,
-            _describe_features(model, _find_sizes(features, content.header, options)),
+            _describe_features(model, features),
             _describe_origin(model, source, is_private, has_libraries=bool(libraries)),
             libraries,
             stop,
@@ -67,7 +64,9 @@ def compile_model(
     return SessionState(model, features, lease, compiler.make_session_lock(), device.name, compiler.compile)
 
 
-def _describe_features(model: LearningModel, sizes: dict[str, tuple[int, ...]]) -> ModelFeatures:
+def _describe_features(model: LearningModel, features: Iterable[FeatureDescriptor]) -> ModelFeatures:
+    shaped = [feature for feature in features if isinstance(feature, ShapedDescriptor)]
+    sizes = {feature.name: tuple(feature.shape) for feature in shaped if getattr(feature, "has_rank", True)}
     inputs, outputs = model.input_features, model.output_features
     kinds = {feature.name: getattr(feature, "tensor_kind", None) for feature in (*inputs, *outputs)}
     non_tensors = [name for name, kind in kinds.items() if kind in (None, TensorKind.STRING, TensorKind.UNDEFINED)]
@@ -100,36 +99,16 @@ def _describe_origin(model: LearningModel, source: ModelSource, is_private: bool
     )
 
 
-def _find_sizes(
-    features: Iterable[FeatureDescriptor], header: Header, options: EngineOptions
-) -> dict[str, tuple[int, ...]]:
-    """The shape of each input tensor, with the sizes that the options fix; -1 where a size stays free."""
-    sizes = {
-        feature.name: tuple(feature.shape)
-        for feature in features
-        if isinstance(feature, ShapedDescriptor) and getattr(feature, "has_rank", True)
-    }
-    if options.batch_size is None:
-        return sizes
-    for info in header.inputs:  # only the header has the denotations of dimensions
-        if info.name in sizes and isinstance(info.type, TensorType):
-            dimensions = zip(sizes[info.name], info.type.dimensions or (), strict=True)
-            sizes[info.name] = tuple(
-                options.batch_size if size < 0 and dimension.denotation == "DATA_BATCH" else size
-                for size, dimension in dimensions
-            )
-    return sizes
-
-
 # The model's features with the sizes that session options override.
 
 
 def override_features(
-    features: Sequence[FeatureDescriptor], options: EngineOptions, is_silent: bool
+    features: Sequence[FeatureDescriptor], header: Header, options: EngineOptions, is_silent: bool
 ) -> tuple[list[FeatureDescriptor], EngineOptions]:
-    """The features, with the named dimensions and the shapes that the options fix.
+    """The features, with the named dimensions, the shapes and the batch that the options fix.
 
-    Also returns the options, with an override by name for each named dimension that they fix by position.
+    Also returns the options, with an override by name for each named dimension that they fix by position, and without a
+    batch size if no dimension is denoted the batch: then sessions with default options and without share an engine.
 
     Raises:
         InvalidArgumentError: a shape for an input that the model does not have, or one that contradicts it; or a
@@ -157,12 +136,21 @@ def override_features(
             ):
                 if name and size < 0 <= fixed_size:
                     dimensions.setdefault(name, fixed_size)  # one that contradicts it is refused below
-    overridden = [_override_feature(feature, dimensions, shapes.get(feature.name)) for feature in features]
-    return overridden, options._replace(dimensions=tuple(sorted(dimensions.items())))
+    # Only the header has the denotations of dimensions.
+    batches = dict[str, dict[int, int]]()
+    for info in header.inputs:
+        if isinstance(info.type, TensorType) and options.batch_size is not None:
+            axes = [axis for axis, size in enumerate(info.type.dimensions or ()) if size.denotation == "DATA_BATCH"]
+            batches[info.name] = dict.fromkeys(axes, options.batch_size)
+    overridden = [
+        _override_feature(each, dimensions, shapes.get(each.name), batches.get(each.name, {})) for each in features
+    ]
+    batch_size = options.batch_size if any(batches.values()) else None
+    return overridden, options._replace(dimensions=tuple(sorted(dimensions.items())), batch_size=batch_size)
 
 
 def _override_feature(
-    feature: FeatureDescriptor, dimensions: dict[str, int], override: tuple[int, ...] | None
+    feature: FeatureDescriptor, dimensions: dict[str, int], override: tuple[int, ...] | None, batch: dict[int, int]
 ) -> FeatureDescriptor:
     if not isinstance(feature, ShapedDescriptor):
         if override is not None:
@@ -181,6 +169,7 @@ def _override_feature(
                 hint="Give one size for each dimension, and -1 where the model's stays.",
             )
         shape = tuple(map(max, pairs))  # a free size is -1
+    shape = tuple(batch.get(axis, -1) if size < 0 else size for axis, size in enumerate(shape))
     return feature if shape == feature.shape else replace(feature, shape=Vector(shape))
 
 

@@ -227,7 +227,7 @@ def _require_batches(features: Sequence[FeatureDescriptor]) -> None:
         if not isinstance(feature, ShapedDescriptor) or not shape or shape[0] != -1:
             raise InvalidArgumentError(
                 f"Items cannot be batched: the first dimension of {feature.name} is fixed ({feature.expects()}).",
-                hint="Omit batch, or export the model with a free batch dimension.",
+                hint="Omit batch. To leave the dimension free, set options.batch_size_override = 0, or export it so.",
             )
         dimensions.append((feature.dimension_names or ("",))[0])
     first = dimensions[0]
