@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 from onnx import helper
 
-from helpers.models import data, tensor
+from helpers.models import FLOAT, FLOAT16, data, tensor
 from helpers.sessions import open_session
 from winml_py import (
     InvalidBindingError,
@@ -250,3 +250,78 @@ def test_an_engine_that_is_given_its_inputs_in_each_run() -> None:
     state = start()
     for found, before in zip(one_array(session)[1::2], np.cumsum([state, *blocks()[:-1]], axis=0), strict=True):
         np.testing.assert_allclose(found, before * 2, rtol=1e-5)
+
+
+# Float16 states in float32 arrays, which are cast before each run
+
+
+def doubler(element: int) -> bytes:
+    """The next state is twice the state, in the shape of pictures."""
+    ends = [tensor(name, [1, 1, 2, 2], element) for name in ("state", "next")]
+    return data([helper.make_node("Add", ["state", "state"], ["next"])], ends[:1], ends[1:])
+
+
+def ones() -> np.ndarray:
+    return np.ones((1, 1, 2, 2), np.float32)
+
+
+def double_in_one(session: LearningModelSession, wrap: Callable[[np.ndarray], Any]) -> list[float]:
+    state, binding, answers = ones(), LearningModelBinding(session), []
+    value = wrap(state)
+    binding.bind("state", value)
+    binding.bind("next", value)
+    for _ in range(3):
+        session.evaluate(binding)
+        answers.append(float(state[0, 0, 1, 1]))
+    return answers
+
+
+def double_in_two(session: LearningModelSession, wrap: Callable[[np.ndarray], Any]) -> list[float]:
+    states, bindings, answers = [ones(), ones()], [LearningModelBinding(session) for _ in range(2)], []
+    values = [wrap(state) for state in states]
+    for turn, binding in enumerate(bindings):
+        binding.bind("state", values[turn])
+        binding.bind("next", values[1 - turn])
+    for step in range(3):
+        session.evaluate(bindings[step % 2])
+        answers.append(float(states[1 - step % 2][0, 0, 1, 1]))
+    return answers
+
+
+def double_what_is_written(session: LearningModelSession, wrap: Callable[[np.ndarray], Any]) -> list[float]:
+    """Each state is written into memory that stays bound."""
+    value, binding, answers = wrap(ones()), LearningModelBinding(session), []
+    binding.bind("state", value)
+    for number in (1, 2, 4):
+        if isinstance(value, TensorFloat):
+            value.write(ones() * number)
+        else:
+            value[:] = number
+        answers.append(float(session.evaluate(binding)["next"].to_numpy()[0, 0, 1, 1]))
+    return answers
+
+
+@pytest.mark.parametrize("way", [double_in_one, double_in_two, double_what_is_written])
+@pytest.mark.parametrize("wrap", [np.asarray, TensorFloat.from_numpy])
+@pytest.mark.parametrize("element", [FLOAT, FLOAT16])
+def test_float16_states_advance(way: Callable[..., list[float]], wrap: Any, element: int) -> None:
+    assert way(open_session(doubler(element)), wrap) == [2, 4, 8]
+
+
+@pytest.mark.parametrize(
+    ("number", "doubled"),
+    [(-30_000, -60_000), (65519.9, np.inf), (65520, None), (-1e5, None), (np.inf, np.inf), (np.nan, np.nan)],
+)
+def test_a_state_that_float16_cannot_hold_is_refused(number: float, doubled: float | None) -> None:
+    session = open_session(doubler(FLOAT16))
+    state, binding = ones(), LearningModelBinding(session)
+    binding.bind("state", state)
+    state[0, 0, 1, 0] = number
+    if doubled is None:
+        with pytest.raises(InvalidBindingError, match=f"state is float16, but {number:g} is outside its range"):
+            session.evaluate(binding)
+        with pytest.raises(InvalidBindingError, match="outside its range"):
+            binding.bind("state", state)
+        state[0, 0, 1, 0], doubled = 1, 2  # it is still bound
+    result = session.evaluate(binding)["next"].to_numpy()
+    np.testing.assert_array_equal(result.reshape(-1), np.float16([2, 2, doubled, 2]))

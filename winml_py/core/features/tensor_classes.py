@@ -190,19 +190,17 @@ def needs_cast(value: Tensor, descriptor: FeatureDescriptor) -> bool:
     return is_picture and descriptor.tensor_kind is TensorKind.FLOAT16
 
 
-def cast_to_half(numbers: Array, descriptor: FeatureDescriptor) -> Array:
-    """A float16 copy of float32 numbers, rounded half to even.
+def require_half_range(numbers: Array, descriptor: FeatureDescriptor) -> None:
+    """Refuses float32 numbers that would become infinite in float16: those that round to 65536.
 
     Raises:
         InvalidBindingError: a number outside the range of float16.
     """
-    with np.errstate(over="ignore"):
-        halves = numbers.astype(np.float16)
-    lost = np.isinf(halves) & np.isfinite(numbers)
+    sizes = np.abs(numbers)
+    lost = (sizes >= 65520) & np.isfinite(numbers)
     if lost.any():
-        worst = numbers[lost][np.abs(numbers[lost]).argmax()]
+        worst = numbers[lost][sizes[lost].argmax()]
         raise InvalidBindingError(
             f"The model variable {descriptor.name} is float16, but {worst:g} is outside its range of -65504 to 65504.",
             hint="Scale the numbers as the model expects them.",
         )
-    return halves

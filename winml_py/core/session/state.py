@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ...enums import Precision
 from ...errors import (
     ClosedError,
@@ -32,7 +34,7 @@ from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
 from ..features.pictures import PreprocessPlan
 from ..features.prepare import Prepared, open_deferred, prepare
 from ..features.tensor import Tensor, TensorStorage
-from ..features.tensor_classes import TensorString, cast_to_half, needs_cast
+from ..features.tensor_classes import TensorString, needs_cast, require_half_range
 from ..imaging.contract import ImageContract
 from ..imaging.picture_placement import PicturePlacement
 from ..imaging.pixels import BufferCache
@@ -246,12 +248,13 @@ class InputSlot:
         plan: how pictures became the input's tensor; None for other values.
     """
 
-    __slots__ = ("_tensor_memory", "plan", "prepared")
+    __slots__ = ("_cast", "_tensor_memory", "plan", "prepared")
 
     def __init__(self) -> None:
         self.prepared: Prepared | None = None
         self.plan: PreprocessPlan | None = None
         self._tensor_memory: Array | DeviceArray | None = None  # that of a `Tensor`, at the bind
+        self._cast: tuple[Array, Array] | None = None  # its float32 numbers, and the halves that the engine reads
 
     def put(
         self, prepared: Prepared, bound: Bound, tensorizer: DeviceTensorizer | None, buffer_caches: list[BufferCache]
@@ -265,7 +268,8 @@ class InputSlot:
             buffer_caches: of the binding, for pictures that the host writes.
         """
         name, source = prepared.feature.name, prepared.source
-        self._tensor_memory = None
+        tensor_memory: Array | DeviceArray | None = None
+        cast: tuple[Array, Array] | None = None
         if prepared.plan is not None:
             # A picture of the same size overwrites the previous one, in memory that the engine already reads.
             previous: Any = None if self.plan is None else bound.inputs[name]
@@ -274,31 +278,44 @@ class InputSlot:
                 bound.set_input(name, memory)
         elif isinstance(source, Tensor):
             storage = private_state(source)
-            self._tensor_memory = storage.array if storage.device_array is None else storage.device_array
+            tensor_memory = storage.array if storage.device_array is None else storage.device_array
             if storage.device_array is not None:
                 bound.set_input(name, storage.device_array)
             else:
                 array = source.to_numpy()
                 if needs_cast(source, prepared.feature):
-                    array = cast_to_half(array, prepared.feature)
+                    require_half_range(array, prepared.feature)
+                    cast = array, np.empty(array.shape, np.float16)  # `refresh` casts, before each run
+                    array = cast[1]
                 # strings share no memory that a later write could reach
                 bound.set_input(name, array.copy() if isinstance(source, TensorString) else array)
         else:
             bound.set_input(name, source)
-        self.prepared, self.plan = prepared, prepared.plan
+        # Only now: after an error, what was bound before stays bound.
+        self.prepared, self.plan, self._tensor_memory, self._cast = prepared, prepared.plan, tensor_memory, cast
 
-    @property
-    def is_stale(self) -> bool:
-        """Whether the bound tensor has other memory than at the bind, because another evaluation has written it.
+    def refresh(self) -> bool:
+        """Casts the current numbers of a tensor, before a run, if they are to be cast.
+
+        Returns:
+            Whether the tensor has other memory than at the bind, because another evaluation has written it: it must
+            then be put again.
 
         Raises:
             IllegalCallError: the evaluation that was to write it failed.
+            InvalidBindingError: a number does not fit into float16.
         """
         if self._tensor_memory is None or self.prepared is None:
             return False
         storage: TensorStorage = private_state(self.prepared.source)
         storage.require_valid()
-        return storage.has_other_memory(self._tensor_memory)
+        if storage.has_other_memory(self._tensor_memory):
+            return True
+        if self._cast is not None:
+            numbers, halves = self._cast
+            require_half_range(numbers, self.prepared.feature)
+            np.copyto(halves, numbers, "same_kind")
+        return False
 
 
 def _write_pictures(
@@ -440,13 +457,14 @@ class BindingState:
 
         Raises:
             IllegalCallError: an input is a tensor that a failed evaluation was to write.
-            WinMLError: a tensor no longer fits.
+            WinMLError: a tensor no longer fits, or a number does not fit into float16.
         """
         for slot in self._inputs.values():
-            if slot.is_stale and slot.prepared is not None:
+            if slot.refresh() and slot.prepared is not None:
                 feature, value = slot.prepared.feature, slot.prepared.value
                 prepared = prepare(value, feature, location=engine.location)
                 slot.put(prepared, self.bound, self._tensorizer, self._buffer_caches)
+                slot.refresh()
         for name, output in self._outputs.items():
             if output.value is not None and output.is_stale:
                 self._put_output(prepare_output(output.value, self.session_state.outputs[name], NO_PROPERTIES, engine))
