@@ -149,9 +149,10 @@ def sizes_to_json(sizes: Mapping[str, ExampleShape]) -> dict[str, Any]:
 def find_example_shape(feature: ShapedDescriptor) -> ExampleShape:
     """The example shape of a feature: the sizes of the model or its contract; else 1 for the batch, 64 for others."""
     shape = list(feature.shape)
-    if isinstance(feature, ImageFeatureDescriptor):
-        for axis, side in zip(_find_picture_axes(feature), _find_contract_size(feature.contract), strict=False):
-            shape[axis] = side if shape[axis] < 0 else shape[axis]
+    if isinstance(feature, ImageFeatureDescriptor) and len(shape) == 4:
+        sizes = feature.contract.channels, *_find_contract_size(feature.contract)
+        for axis, size in zip(feature.contract.axes(), sizes, strict=False):
+            shape[axis] = size if shape[axis] < 0 else shape[axis]
     names = feature.dimension_names or ("",) * len(shape)
     free_axes = [axis for axis, size in enumerate(shape) if size < 0]
     for axis in free_axes:

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 
-from helpers.models import unary
+from helpers.models import data, tensor, unary
 from winml_py import (
     BitmapBounds,
     BitmapPixelFormat,
@@ -21,12 +22,14 @@ from winml_py import (
     LearningModelPixelRange,
     LearningModelSession,
     SoftwareBitmap,
+    TensorLayout,
     VideoFrame,
     WinMLError,
 )
 from winml_py.scaling import Stretch
 
 RGBA8, GRAY8, BGR8 = BitmapPixelFormat.RGBA8, BitmapPixelFormat.GRAY8, BitmapPixelFormat.BGR8
+RGB8 = BitmapPixelFormat.RGB8
 CONTRACTS = (
     ImageContract.imagenet(),
     ImageContract.yolo(),
@@ -100,3 +103,45 @@ def test_equal_contracts_with_other_properties_stay_apart() -> None:
                 levels = np.moveaxis(PIXELS, 2, 0)[:: -1 if pixel_format else 1].astype(np.float32)
                 came = session.evaluate(binding).outputs["y"].to_numpy()[0]
                 np.testing.assert_array_equal(came, numbers(levels))
+
+
+# Channels that the model leaves free
+
+
+def shape_of(model: LearningModel, value: Any, **properties: Any) -> tuple[int, ...]:
+    session = LearningModelSession(model)
+    binding = LearningModelBinding(session)
+    binding.bind("x", value, properties)
+    shape: tuple[int, ...] = session.evaluate(binding)["y"].shape
+    return shape
+
+
+@pytest.mark.parametrize(
+    "attached",
+    [None, ImageContract(RGB8), ImageContract(GRAY8), ImageContract(RGB8, layout=TensorLayout.NHWC)],
+    ids=repr,
+)
+def test_an_attached_contract_does_not_bend_what_is_bound(attached: ImageContract | None) -> None:
+    model = LearningModel.load(unary(shape=["N", "A", "B", "C"]))
+    if attached is not None:
+        model.contracts["x"] = attached
+    picture = ImageFeatureValue.from_array(np.zeros((40, 50, 3), np.uint8), RGB8)
+    nhwc = ImageContract(RGB8, layout=TensorLayout.NHWC)
+    assert shape_of(model, picture, ImageContract=ImageContract(RGB8)) == (1, 3, 40, 50)
+    assert shape_of(model, picture, ImageContract=ImageContract(GRAY8)) == (1, 1, 40, 50)
+    assert shape_of(model, picture, ImageContract=nhwc) == (1, 40, 50, 3)
+    for sizes in ((1, 1, 4, 4), (2, 4, 4, 3), (1, 5, 2, 2)):
+        assert shape_of(model, np.zeros(sizes, np.float32)) == sizes
+    if attached is not None:
+        own = (1, 40, 50, 3) if attached == nhwc else (1, attached.channels, 40, 50)
+        assert shape_of(model, picture) == own
+        assert model.input_features[0].shape == (-1, -1, -1, -1)
+
+
+def test_a_denoted_image_takes_its_channels_from_the_metadata() -> None:
+    ends = [tensor("x", [1, "C", 2, 2], denotation="IMAGE"), tensor("y", [1, "C", 2, 2])]
+    node = helper.make_node("Identity", ["x"], ["y"])
+    content = data([node], ends[:1], ends[1:], metadata={"Image.BitmapPixelFormat": "Rgb8"})
+    value = ImageFeatureValue.from_array(np.full((2, 2, 3), (10, 20, 30), np.uint8), RGB8)
+    result = LearningModelSession(LearningModel.load(content)).evaluate_features({"x": value})
+    np.testing.assert_array_equal(result["y"], np.float32([10, 20, 30]).reshape(1, 3, 1, 1) * np.ones((1, 3, 2, 2)))

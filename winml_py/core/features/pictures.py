@@ -352,7 +352,7 @@ def _require_fit(
 
     contract = choose_contract(descriptor, properties)
     channels, height, width = (descriptor.shape[axis] for axis in contract.axes())
-    if channels == -1 and properties.contract:
+    if channels == -1 and (properties.contract or is_image):
         channels = contract.channels
     if channels not in (1, 3):
         hint = f"Pictures have 1 or 3 channels, not {channels}, in a tensor of layout {contract.layout.name}."

@@ -13,7 +13,7 @@ from typing import Any
 from ...enums import BitmapPixelFormat, LearningModelPixelRange
 from ...errors import InvalidArgumentError, MissingContractWarning, NotBoundError, NotSupportedError, WinMLError
 from ..base.arrays import Size
-from ..base.collections import NameMap, Vector
+from ..base.collections import NameMap
 from ..base.messages import did_you_mean, logger, warn_caller
 from ..contracts.exporters import read_exporters_contract
 from ..contracts.published import Published
@@ -235,12 +235,10 @@ def apply_exporters_contract(feature: FeatureDescriptor, metadata: Mapping[str, 
 
 
 def as_image(feature: FeatureDescriptor, contract: ImageContract) -> ImageFeatureDescriptor:
-    """The feature as an image with this contract, which must fit it, and fixes a free number of channels."""
+    """The feature as an image with this contract, which must fit it."""
     assert isinstance(feature, ShapedDescriptor)
-    shape = list(feature.shape)
-    shape[contract.axes()[0]] = contract.channels
     return ImageFeatureDescriptor(
-        feature.name, feature.description, contract, feature.tensor_kind, Vector(shape), feature.dimension_names
+        feature.name, feature.description, contract, feature.tensor_kind, feature.shape, feature.dimension_names
     )
 
 
