@@ -182,6 +182,26 @@ def test_a_size_that_the_model_contradicts_is_refused_at_once() -> None:
         operation.get(60)
 
 
+WITHOUT_ASSERT = f"""
+import numpy as np
+from winml_py import *
+model = LearningModel.load({unary("Identity", ("n", 3, "h", "w"))!r})
+model.contracts["x"] = ImageContract()
+session = LearningModelSession(model)
+pictures = [np.zeros((2, side, 3), np.uint8) for side in (2, 3)]
+frames = [ImageFeatureValue.from_array(pixels, BitmapPixelFormat.RGB8) for pixels in pictures]
+try:
+    operation = session.evaluate_features_async({{"x": frames}})
+except WinMLError as error:
+    print(error)
+"""
+
+
+def test_pictures_that_differ_are_refused_at_once_also_where_python_leaves_out_assertions() -> None:
+    done = subprocess.run([sys.executable, "-O", "-c", WITHOUT_ASSERT], capture_output=True, text=True, timeout=120)
+    assert "pictures of one batch must agree on it; these become 2x2, 3x2" in done.stdout, done.stderr
+
+
 @pytest.mark.parametrize(("value", "error"), [("missing.png", PictureNotFoundError), (b"no picture", PictureError)])
 def test_what_a_file_shows_is_raised_by_the_operation(value: Any, error: type[WinMLError]) -> None:
     operation = identity().evaluate_features_async({"x": value})

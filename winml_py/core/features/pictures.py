@@ -243,6 +243,10 @@ class PreprocessPlan:
             )
         return placements
 
+    def require_placements(self) -> None:
+        """Computes `placements`, so that their errors are raised now."""
+        _ = self.placements
+
     @property
     def keeps_own_size(self) -> bool:
         """Whether nothing states a size, and the model takes any size."""

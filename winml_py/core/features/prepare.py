@@ -133,7 +133,7 @@ def prepare(
     if isinstance(source, ImageFeatureValue):
         if plan is None or not plan.is_for(source.sizes, feature, remaining):
             plan = PreprocessPlan(source.sizes, feature, remaining)
-        assert plan.placements  # computed now, so that their errors are raised here
+        plan.require_placements()
         return Prepared(feature, value, source, remaining, plan)
     if isinstance(source, DeviceArray):
         require_location(source, feature, location)
@@ -141,7 +141,7 @@ def prepare(
             pixel_format = _find_pixel_format(source.shape, feature, remaining)
             height, width = source.shape[:2]
             plan = PreprocessPlan([(width, height)], feature, remaining._replace(pixel_format=None))
-            assert plan.placements
+            plan.require_placements()
             return Prepared(feature, value, source, remaining, plan, pixel_format)
         source = wrap_memory(source)
     properties.refuse_picture_properties(feature.name, value)
