@@ -120,6 +120,18 @@ def sequences() -> LearningModelBinding:
     return LearningModelBinding(LearningModelSession(LearningModel.load(data(nodes, ends[:1], ends[1:]))))
 
 
+def test_a_sequence_is_copied_at_bind() -> None:
+    bound = sequences()
+    array, held = np.array([[3]]), TensorInt64Bit.create_from_array([2], [1, 2])
+    elements = [held, array]
+    bound.bind("X", elements)
+    array[:], held.to_numpy()[:] = 7, 8
+    elements.append(array)
+    assert [element.to_numpy().tolist() for element in outputs(bound)["Y"]] == [[1, 2], [[3]]]
+    bound.bind("X", elements)
+    assert [element.to_numpy().tolist() for element in outputs(bound)["Y"]] == [[8, 8], [[7]], [[7]]]
+
+
 def test_a_sequence_of_tensors_goes_in_and_out() -> None:
     bound = sequences()
     elements = [TensorInt64Bit.create_from_array([2], [1, 2]), np.array([[3]])]

@@ -179,6 +179,23 @@ def test_missing_inputs_are_named() -> None:
     assert info.value.hresult == 0x80070057
 
 
+@pytest.mark.parametrize("has_memory", [False, True])
+def test_strings_of_another_evaluation_are_copied_at_bind(has_memory: bool) -> None:
+    text = TensorString.create_from_array([1], ["old"]) if has_memory else TensorString.create()
+    producer, consumer = (open_session(unary("Identity", ["n"], STRING)) for _ in range(2))
+    writing, reading = LearningModelBinding(producer), LearningModelBinding(consumer)
+    writing.bind("y", text)
+    for word in ("first", "second"):
+        writing.bind("x", np.array([word], object))
+        producer.evaluate(writing)
+        if word == "first":
+            reading.bind("x", text)
+        assert consumer.evaluate(reading)["y"].to_numpy().tolist() == ["first"]
+    assert text.to_numpy().tolist() == ["second"]
+    reading.bind("x", text)
+    assert consumer.evaluate(reading)["y"].to_numpy().tolist() == ["second"]
+
+
 def test_strings_are_copied_at_bind() -> None:
     bound = open_binding(unary(element=STRING))
     value = np.array(["a", "b"], object)

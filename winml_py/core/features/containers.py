@@ -104,7 +104,7 @@ def _convert_element(element: object, descriptor: FeatureDescriptor) -> Any:
         return convert_for_engine(element, descriptor)
     tensor = as_tensor(element)
     if isinstance(tensor, Tensor) and isinstance(descriptor, TensorFeatureDescriptor):
-        return tensor.to_numpy() if tensor.tensor_kind == descriptor.tensor_kind else None
+        return tensor.to_numpy().copy() if tensor.tensor_kind == descriptor.tensor_kind else None
     return None
 
 

@@ -287,8 +287,9 @@ class InputSlot:
                     require_half_range(array, prepared.feature)
                     cast = array, np.empty(array.shape, np.float16)  # `refresh` casts, before each run
                     array = cast[1]
-                # strings share no memory that a later write could reach
-                bound.set_input(name, array.copy() if isinstance(source, TensorString) else array)
+                if isinstance(source, TensorString):  # bind copies strings, as Windows ML does
+                    array, tensor_memory = array.copy(), None
+                bound.set_input(name, array)
         else:
             bound.set_input(name, source)
         # Only now: after an error, what was bound before stays bound.
