@@ -457,6 +457,32 @@ def test_a_closed_output_is_refused_by_evaluate(plain: LearningModelBinding) -> 
     assert info.value.hresult == 0x8000000E
 
 
+@pytest.mark.parametrize("is_read", [False, True])
+@pytest.mark.parametrize(("shape", "keeps"), [(None, False), ([-1], False), ([2], True)])
+def test_runs_write_to_the_memory_of_a_placeholder_with_a_shape(
+    shape: list[int] | None, keeps: bool, is_read: bool
+) -> None:
+    """Read after the bind, it has memory before the first run."""
+    session = open_session(unary("Neg", ["n"]))
+    binding, output, views = LearningModelBinding(session), TensorFloat.create(shape), []
+    binding.bind("y", output)
+    if is_read and keeps:
+        views.append(output.to_numpy())
+    for number in (1, 2, 3):
+        binding.bind("x", np.full(2, number, np.float32))
+        assert session.evaluate(binding)["y"] is output
+        views.append(output.to_numpy())
+        assert views[-1].tolist() == [-number, -number]
+    for view in views:
+        assert np.shares_memory(view, views[-1]) == (keeps or view is views[-1])
+    binding.bind("x", np.ones(3, np.float32))
+    if keeps:
+        with pytest.raises(SizeMismatchError):
+            session.evaluate(binding)
+        return
+    assert session.evaluate(binding)["y"].to_numpy().tolist() == [-1, -1, -1]
+
+
 def test_string_outputs() -> None:
     made = open_session(unary(element=STRING))
     filled = TensorString.create_from_array([2], ["old", "old"])

@@ -152,8 +152,13 @@ class TensorOutput(OutputSlot):
 
     @property
     def is_stale(self) -> bool:
-        """Whether the bound tensor has other memory than at the bind."""
-        return self._array is not None and self._storage.has_other_memory(self._array)
+        """Whether the bound tensor has other memory than at the bind. A placeholder of a stated shape may get it by
+        a read or a run. Later runs write to it, so that views of it stay valid.
+        """
+        if self._array is not None:
+            return self._storage.has_other_memory(self._array)
+        is_free = self.memory is not None or self._shape is None or -1 in self._shape
+        return not is_free and self._storage.array is not None
 
     def receive(self, value: Value | DeviceArray | None) -> Any:
         """Returns the bound object."""
