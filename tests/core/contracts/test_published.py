@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 from helpers import hub
 from helpers.models import FLOAT, data, tensor, unary
@@ -28,9 +28,11 @@ from winml_py import (
     ImageFeatureValue,
     ImageKernel,
     InvalidArgumentError,
+    InvalidBindingError,
     LearningModel,
     LearningModelBinding,
     LearningModelSession,
+    LearningModelSessionOptions,
     NotSupportedError,
     WinMLError,
     read_contract,
@@ -134,6 +136,41 @@ def test_a_free_number_of_channels_is_the_contracts(folder: Path) -> None:
     model = LearningModel.load(folder / "model.onnx")
     model.contracts["x"] = read_contract(VIT)
     bind(model)
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+@pytest.mark.parametrize("source", ["folder", "metadata", "program"])
+def test_the_size_that_a_file_states_gives_way_to_the_options(source: str, by_name: bool, folder: Path) -> None:
+    """That of the program contradicts them. An exporter's metadata: `test_exporters.py`."""
+    shape, contract = (1, 3, "h", "w"), read_contract(VIT)
+    metadata = contract.to_metadata() if source == "metadata" else {}
+    ends = [tensor("x", shape, denotation="IMAGE" if metadata else ""), tensor("y", shape)]
+    content = data([helper.make_node("Identity", ["x"], ["y"])], ends[:1], ends[1:], metadata=metadata)
+    write(folder, {"model.onnx": content})
+    model = LearningModel.load(folder if source == "folder" else content)
+    if source == "program":
+        model.contracts["x"] = contract
+    options = LearningModelSessionOptions()
+    if by_name:
+        options.override_named_dimension("h", 20)
+        options.override_named_dimension("w", 24)
+    else:
+        options.override_input_shape("x", (1, 3, 20, 24))
+    session = LearningModelSession(model, None, options)
+    if source == "program":
+        with pytest.raises(InvalidBindingError, match="x is 20, and the image contract states 8"):
+            session.evaluate_features({"x": PICTURE})
+        return
+    assert session.evaluate_features({"x": PICTURE})["y"].shape == (1, 3, 20, 24)
+    assert LearningModelSession(model).evaluate_features({"x": PICTURE})["y"].shape == (1, 3, 8, 8)
+
+
+def test_a_file_that_contradicts_itself_is_refused_whatever_the_options_fix() -> None:
+    content = unary(shape=("n", 3, 16, "w"), denotation="IMAGE", metadata=read_contract(VIT).to_metadata())
+    options = LearningModelSessionOptions()
+    options.override_named_dimension("w", 20)
+    with pytest.raises(InvalidBindingError, match="x is 16, and the image contract states 8"):
+        LearningModelSession(LearningModel.load(content), None, options).evaluate_features({"x": PICTURE})
 
 
 def test_a_pickle_has_what_the_folder_states(folder: Path) -> None:

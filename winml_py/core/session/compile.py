@@ -14,7 +14,12 @@ from ..base.cancellation import Stop
 from ..base.collections import Vector
 from ..base.messages import did_you_mean, warn_caller
 from ..base.winrt_object import private_state
-from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
+from ..features.descriptors import (
+    FeatureDescriptor,
+    ImageFeatureDescriptor,
+    ShapedDescriptor,
+    describe_size_conflict,
+)
 from ..model.model import LearningModel
 from ..onnx_file.header import Header, TensorType
 from ..onnx_file.source import FileSource, ModelSource
@@ -170,7 +175,17 @@ def _override_feature(
             )
         shape = tuple(map(max, pairs))  # a free size is -1
     shape = tuple(batch.get(axis, -1) if size < 0 else size for axis, size in enumerate(shape))
-    return feature if shape == feature.shape else replace(feature, shape=Vector(shape))
+    if shape == feature.shape:
+        return feature
+    changed = replace(feature, shape=Vector(shape))
+    if not isinstance(changed, ImageFeatureDescriptor) or not isinstance(feature, ImageFeatureDescriptor):
+        return changed
+    # The size that a file states is that of the export: it gives way to the options, but not to the file's own sides.
+    contract = feature.contract
+    gives_way = describe_size_conflict(changed, contract, contract.size)
+    if gives_way and not describe_size_conflict(feature, contract, contract.size):
+        changed = replace(changed, contract=replace(contract, size=None))
+    return changed
 
 
 # What tuned options were measured on.
