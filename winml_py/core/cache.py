@@ -50,7 +50,7 @@ def find_folder() -> Path | None:
         default = user_cache_path("winml-py", appauthor=False)
         if default.is_absolute():
             return Path(os.path.realpath(default))
-    log_once(logging.INFO, "This user has no cache folder: nothing is cached.")
+    log_once(logging.INFO, "Nothing is cached, because this user has no cache folder.")
     return None
 
 
@@ -181,11 +181,11 @@ def find_reason_to_distrust(folder: Path) -> str:
     if status.st_uid != os.geteuid():
         return f"it belongs to user {status.st_uid}, and this process runs as user {os.geteuid()}"
     if status.st_mode & _OTHERS_WRITE:
-        return "others can write to it; chmod go-w prevents that"
+        return "other users can write to it; to prevent that, run chmod go-w"
     for parent in folder.parents:
         mode = parent.stat().st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            return f"anybody can rename files in {parent}; chmod o-w or chmod +t prevents that"
+            return f"anybody can rename files in {parent}; to prevent that, run chmod o-w or chmod +t"
     return ""
 
 
@@ -220,7 +220,7 @@ def read_limit() -> int:
     try:
         return int(limit)
     except ValueError:
-        log_once(logging.WARNING, f"{LIMIT_VARIABLE}={limit}: Expected a whole number of bytes; it is ignored.")
+        log_once(logging.WARNING, f"{LIMIT_VARIABLE}={limit}: Expected a whole number of bytes. The value is ignored.")
         return MAX_BYTES
 
 
@@ -241,7 +241,7 @@ def choose_folder(key: str, weights: int) -> Path | None:
         reason = f"it takes {size} bytes, more than half of the free space"
     except OSError as error:
         reason = str(error)
-    log_once(logging.INFO, f"No saved graph {cached}: {reason}.")
+    log_once(logging.INFO, f"The graph {cached} is not saved: {reason}.")
     return None
 
 
@@ -304,7 +304,7 @@ def open_or_make(
         except CanceledError:
             raise
         except (OSError, ValueError, WinMLError) as error:
-            logger.warning("%s cannot be used, and is written again: %s", folder, error)
+            logger.warning("%s cannot be used and is written again: %s", folder, error)
             discard(folder)
             return None
 
@@ -343,10 +343,10 @@ def start(path: Path, model: str = "") -> None:
     """
     if os.path.lexists(path) and not _read_manifest(path) and any(path.iterdir()):
         raise FileExistsError(
-            f"{path} is kept, because it has no manifest of winml-py. Remove it if you do not need it."
+            f"{path} is not replaced, because it has no winml-py manifest. If you do not need it, remove it."
         )
     if _read_manifest(path) and not _remove(path):
-        raise FileExistsError(f"{path} is in use and cannot be written again.")
+        raise FileExistsError(f"{path} is in use and cannot be replaced.")
     make_private(path)
     _write_manifest(path, {"key": path.name, "model": model})
 

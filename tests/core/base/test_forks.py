@@ -78,7 +78,7 @@ def make(model=model):
 def numbers(session):
     return session.evaluate_features({{"image": image}}).outputs["probabilities"].to_numpy()
 
-def refused(work, words=("made in process %d" % os.getpid(), "Make a session in this process")):
+def refused(work, words=("created in process %d" % os.getpid(), "Create a session in this process")):
     try:
         work()
     except IllegalCallError as error:

@@ -94,8 +94,8 @@ def test_an_engine_that_is_named_says_what_it_takes() -> None:
         fixed = LearningModelSession(LearningModel.load(content), None, options).explain()
         assert free.memory == int(times * 2.2 * len(content))
         assert fixed.memory == int(times * 3.2 * len(content))
-        assert str(free).startswith("openvino in float32: as asked for; 1 call at once on ")
-        assert str(free).endswith("; it takes up to about 2.2 MB")
+        assert str(free).startswith("openvino in float32: as requested; 1 call at once on ")
+        assert str(free).endswith("; it uses up to about 2.2 MB")
 
 
 @pytest.mark.usefixtures("openvino")

@@ -304,7 +304,7 @@ def test_whom_a_cache_folder_is_believed(tmp_path: Path, on_system: Callable[[st
     place.mkdir()
     place.chmod(0o777)
     if os.name == "posix":
-        assert cache.find_reason_to_distrust(place).startswith("others can write to it")
+        assert cache.find_reason_to_distrust(place).startswith("other users can write to it")
     on_system("win32")
     assert cache.find_reason_to_distrust(place) == ""
     (tmp_path / "file").write_text("")

@@ -75,9 +75,9 @@ def used(place: Path) -> list[bool]:
 @pytest.mark.parametrize(
     ("part", "mode", "words"),
     [
-        ("cache", 0o777, "others can write"),
-        ("cache", 0o720, "others can write"),
-        ("cache", 0o702, "others can write"),
+        ("cache", 0o777, "other users can write"),
+        ("cache", 0o720, "other users can write"),
+        ("cache", 0o702, "other users can write"),
         ("cache", 0o755, ""),
         ("parent", 0o777, "anybody can rename"),
         ("parent", 0o1777, ""),

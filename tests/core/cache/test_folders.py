@@ -135,7 +135,7 @@ def test_one_without_a_manifest_of_ours_stays_as_it_is(
     assert cache.list_saved_models() == []
     assert cache.clear() == 0
     assert manifest.read_text() == text
-    assert "is kept, because it has no manifest of winml-py" in caplog.text
+    assert "is not replaced, because it has no winml-py manifest" in caplog.text
 
 
 def test_an_empty_folder_under_its_name_is_used(place: Path) -> None:

@@ -29,13 +29,13 @@ def require_whole_number(value: object, what: str, least: int = 0, most: int | N
     if number is not None and number >= least and (most is None or number <= most):
         return number
     bounds = f"of {least} or more" if most is None else f"from {least} to {most}"
-    raise InvalidArgumentError(f"{what} is {value!r}.", hint=f"It must be a whole number {bounds}.")
+    raise InvalidArgumentError(f"{what} is {value!r}.", hint=f"Pass a whole number {bounds}.")
 
 
 def require_positive_seconds(value: float, what: str) -> float:
     """Returns a number of seconds above 0 that the system can wait for; else raises InvalidArgumentError."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value <= threading.TIMEOUT_MAX:
-        raise InvalidArgumentError(f"{what} is {value!r}.", hint="It must be a number of seconds above 0.")
+        raise InvalidArgumentError(f"{what} is {value!r}.", hint="Pass a number of seconds above 0.")
     return float(value)
 
 
@@ -51,7 +51,7 @@ def require_bool(value: object, what: str, error: type[WinMLError] = InvalidArgu
     """Returns the value if it is True or False; raises the error otherwise."""
     if isinstance(value, bool):
         return value
-    raise error(f"{what} is {value!r}.", hint="It must be True or False.")
+    raise error(f"{what} is {value!r}.", hint="Pass True or False.")
 
 
 def require_member(enum: type[E], value: object, what: str, error: type[WinMLError] = InvalidArgumentError) -> E:
@@ -62,7 +62,7 @@ def require_member(enum: type[E], value: object, what: str, error: type[WinMLErr
         with suppress(ValueError):
             return enum(int(value))
     names = ", ".join(known.name for known in enum)
-    raise error(f"{what} is {value!r}.", hint=f"Expected one of {enum.__name__}: {names}.")
+    raise error(f"{what} is {value!r}.", hint=f"Pass a member of {enum.__name__}: {names}.")
 
 
 def is_text(value: object) -> bool:
@@ -101,14 +101,16 @@ def read_bytes(stream: Any, what: str, error: type[WinMLError]) -> bytes:
     except WinMLError:
         raise
     except (OSError, ValueError) as cause:
-        raise error(f"{what} cannot be read: {str(cause).rstrip('.')}.", hint="Keep it open.") from cause
+        raise error(
+            f"{what} cannot be read: {str(cause).rstrip('.')}.", hint="Keep it open until it has been read."
+        ) from cause
     if isinstance(data, bytes):
         return data
     hint = "Open the file in mode 'rb'."
     if inspect.iscoroutine(data):
         data.close()
-        hint = "Pass the bytes: await its read()."
-    raise InvalidArgumentError(f"The stream returned {type_name(data)}, not bytes.", hint=hint)
+        hint = "Await its read(), and pass the bytes."
+    raise InvalidArgumentError(f"Expected bytes from the stream, got {type_name(data)}.", hint=hint)
 
 
 def is_address(path: str | os.PathLike[str]) -> bool:
@@ -120,11 +122,11 @@ def refuse_address(path: str | os.PathLike[str], error: type[WinMLError] = Pictu
     """Raises an error for a URL."""
     if not is_address(path):
         return
-    hint = "Download it, and pass the path of the file, or its bytes."
+    hint = "Download the file, and pass its path or its bytes."
     if os.fsdecode(path).lower().startswith(("rt", "srt:", "tcp:", "udp:")):  # cameras: rtsp, rtmp, rtp
         hint = (
-            "Read its frames with cv2.VideoCapture(address), and pass each: "
-            "ImageFeatureValue.from_array(frame, BitmapPixelFormat.BGR8)."
+            "Read its frames with cv2.VideoCapture(address), and pass each as ImageFeatureValue.from_array(frame, "
+            "BitmapPixelFormat.BGR8)."
         )
     raise error(f"{os.fsdecode(path)}: This is a network address, but only files can be read.", hint=hint)
 
@@ -170,7 +172,7 @@ def make_open_error(source: str | os.PathLike[str] | IO[Any], error: OSError) ->
     """Our error for a file that the system does not open."""
     if os.path.isdir(get_source_name(source)):
         return InvalidArgumentError(
-            f"{get_source_name(source)}: Expected a file, got a folder.", hint="Pass the path of a file in it."
+            f"{get_source_name(source)}: Expected a file, got a folder.", hint="Pass the path of a file in the folder."
         )
     return StorageNotFoundError(
         f"{get_source_name(source)}: {error.strerror or error}.", hint=suggest_path(get_source_name(source))

@@ -77,7 +77,7 @@ class DeviceArray:
         """A copy in the host's memory, read-only, so that nobody mistakes it for the array itself."""
         if self.handle is not None and os.getpid() != self.process:
             raise IllegalCallError(
-                "A forked process cannot read a GPU's memory.",
+                "A forked process cannot read GPU memory.",
                 hint='Start processes with multiprocessing.get_context("spawn"), and pass them to_numpy().',
             )
         with self.lock:
@@ -227,7 +227,7 @@ def translate_library_errors(name: str, kind: type[WinMLError]) -> Iterator[None
     except Exception as error:  # each library raises its own classes
         raise kind(
             f"{name} failed: {type(error).__name__}: {str(error).rstrip('.')}.",
-            hint="`winml-py doctor` says whether CUDA and CuPy can be used. to_numpy() needs no CuPy.",
+            hint="To check CUDA and CuPy, run `winml-py doctor`. To read the tensor without CuPy, use to_numpy().",
         ) from error
 
 
@@ -236,8 +236,8 @@ def _from_dlpack(value: object) -> DeviceArray:
         import cupy
     except ImportError as error:
         raise InvalidBindingError(
-            f"A {type_name(value)} is in CUDA memory, and CuPy, which reads such arrays, cannot be imported: {error}.",
-            hint="pip install 'winml-py[cuda]'",
+            f"A {type_name(value)} in CUDA memory requires CuPy, which cannot be imported: {error}.",
+            hint="Run pip install 'winml-py[cuda]'.",
         ) from error
     # CuPy requests the memory for its current stream, and the library makes that stream wait. Each run repeats this:
     # the memory is the same, but may have been written since.
@@ -264,8 +264,8 @@ def _synchronize(owner: Any, number: int) -> None:
         if stream is None:  # nothing says that the library still works on the array
             return
         raise IllegalCallError(
-            f"A {type_name(owner)} may still be written in CUDA's stream {stream}; waiting for it needs CuPy.",
-            hint="pip install 'winml-py[cuda]'",
+            f"A {type_name(owner)} may still be written in the CUDA stream {stream}, and waiting for it requires CuPy.",
+            hint="Run pip install 'winml-py[cuda]'.",
         ) from error
     with cupy.cuda.Device(number):  # the default streams are those of the current device
         cupy.cuda.ExternalStream(1 if stream is None else stream).synchronize()
@@ -280,7 +280,7 @@ _HOST = (1, 3, 11, 13)  # kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged: the 
 def as_unmasked_array(value: Any) -> Array:
     """`np.asarray`, which would drop the mask of a masked array: that is refused with InvalidArgumentError."""
     if isinstance(value, np.ndarray) and hasattr(value, "mask"):
-        raise InvalidArgumentError("Expected an array without a mask.", hint="Fill it: array.filled(value).")
+        raise InvalidArgumentError("Expected an array without a mask.", hint="Pass array.filled(value).")
     return np.asarray(value)
 
 
@@ -296,13 +296,13 @@ def as_host_array(value: Any, error: type[WinMLError] = InvalidBindingError) -> 
     try:
         kind, number = value.__dlpack_device__()
         if int(kind) not in _HOST:
-            raise BufferError(f"it is in the memory of a device, number {int(number)} of DLPack's kind {int(kind)}")
+            raise BufferError(f"it is in the memory of device {int(number)} of the DLPack type {int(kind)}")
         array: Array = np.from_dlpack(value)
     except (BufferError, RuntimeError, ValueError, TypeError, AttributeError) as cause:
         reason = str(cause).rstrip(".")
         raise error(
             f"A {type_name(value)} does not export its memory: {reason}.",
-            hint="Bind a copy, such as tensor.detach().to_dense().float().cpu().",
+            hint="Bind a copy, for example tensor.detach().to_dense().float().cpu().",
         ) from cause
     # With DLPack before version 1.0, numpy makes such arrays read-only.
     shared = value.numpy() if not array.flags.writeable and hasattr(value, "numpy") else None

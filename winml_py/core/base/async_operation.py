@@ -123,7 +123,7 @@ class AsyncOperation(Coroutine[Any, Any, T]):
             IllegalCallError: it is not done; await it, or use `get`.
         """
         if not self._future.done():
-            raise IllegalCallError("The operation is not done.", hint="Await it, or call get().")
+            raise IllegalCallError("The operation has not completed.", hint="Await it, or call get().")
         return self.get()
 
     def cancel(self) -> None:
@@ -165,7 +165,7 @@ class AsyncOperation(Coroutine[Any, Any, T]):
         if handler is None:
             return
         if self._completed is not None:
-            raise IllegalCallError("The operation already has a callback.", hint="Use add_done_callback for more.")
+            raise IllegalCallError("The operation already has a callback.", hint="To add more, use add_done_callback.")
         self._completed = handler
 
         def call(operation: AsyncOperation[T]) -> None:
@@ -191,7 +191,9 @@ class AsyncOperation(Coroutine[Any, Any, T]):
             raise AttributeError(message, name=name, obj=self)
 
         def __getitem__(self, _: object) -> None:
-            raise TypeError("An AsyncOperation is not its result, which is `await operation`, or operation.get().")
+            raise TypeError(
+                "An AsyncOperation cannot be indexed. To get its result, write `await operation` or operation.get()."
+            )
 
     def __repr__(self) -> str:
         return f"<AsyncOperation {self.status.name.lower()}>"

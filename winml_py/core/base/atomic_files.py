@@ -22,7 +22,7 @@ def require_folder(path: str | os.PathLike[str]) -> None:
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
         raise StorageNotFoundError(
-            f"{os.fspath(path)}: There is no folder {folder} to write to.", hint="Make it first."
+            f"{os.fspath(path)}: The folder {folder} does not exist.", hint="Create the folder first."
         )
     if os.path.isdir(path):
         raise StorageAccessError(f"{os.fspath(path)}: This is a folder.", hint="Pass the path of a file in it.")

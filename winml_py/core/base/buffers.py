@@ -37,7 +37,7 @@ class Buffer(ByteArray):
 
     def __new__(cls, capacity: int, /) -> Self:  # noqa: D102
         if capacity < 0:
-            raise InvalidArgumentError(f"The capacity of a buffer is {capacity} bytes; it must be at least 0.")
+            raise InvalidArgumentError(f"Expected a capacity of 0 bytes or more, got {capacity}.")
         buffer = np.ndarray.__new__(cls, capacity, np.uint8, bytearray(capacity))
         buffer.length = 0
         return buffer
@@ -67,7 +67,7 @@ class Buffer(ByteArray):
     @length.setter
     def length(self, length: int) -> None:
         if not 0 <= length <= self.capacity:
-            raise InvalidArgumentError(f"The buffer has room for {self.capacity} bytes, not for {length}.")
+            raise InvalidArgumentError(f"Expected a length from 0 to {self.capacity} bytes, got {length}.")
         self._length = length
 
     def __bytes__(self) -> bytes:
@@ -98,7 +98,7 @@ class MemoryBufferReference(ByteArray, Closeable):
     def get_buffer(self) -> memoryview:
         """The memory, as bytes; raises ClosedError once the reference has been closed."""
         if self.is_closed:
-            raise ClosedError("The memory buffer reference has been closed.", hint="Create another.")
+            raise ClosedError("The memory buffer reference has been closed.", hint="Create another reference.")
         return self.data
 
     def close(self) -> None:
@@ -146,7 +146,7 @@ class BitmapBuffer(Closeable):
         if not pixels.flags.c_contiguous:
             raise InvalidArgumentError(
                 "The bitmap is a view of an array whose rows are not contiguous.",
-                hint="Lock a SoftwareBitmap.copy() of it, or use to_numpy().",
+                hint="Lock a copy from SoftwareBitmap.copy(), or use to_numpy().",
             )
         if mode != BitmapBufferAccessMode.READ and not pixels.flags.writeable:
             raise InvalidArgumentError("The bitmap is read-only.", hint="Lock it with BitmapBufferAccessMode.READ.")
@@ -168,7 +168,7 @@ class BitmapBuffer(Closeable):
         """The layout of plane 0, the only one."""
         pixels = self._open()
         if index != 0:
-            raise InvalidArgumentError(f"There is no plane {index}: the bitmap has one plane, 0.")
+            raise InvalidArgumentError(f"Plane {index} is out of range: the bitmap has only plane 0.")
         return BitmapPlaneDescription(0, pixels.shape[1], pixels.shape[0], pixels.strides[0])
 
     def create_reference(self) -> MemoryBufferReference:

@@ -69,9 +69,9 @@ class Stop:
         """Raises CanceledError once the stop has been requested, or EvaluationTimeoutError after the time limit."""
         if self.requested and self._is_late:
             raise EvaluationTimeoutError(
-                f"The evaluation did not end within {self.seconds:g} s, and was stopped.",
-                hint="Allow more time. A running kernel finishes first. In an isolated session, its process is killed: "
-                "see session.is_lost.",
+                f"The evaluation did not finish within {self.seconds:g} s and was stopped.",
+                hint="Allow more time. A running kernel always finishes first. In an isolated session, the process is "
+                "killed: see session.is_lost.",
             )
         if self.requested:
             raise CanceledError("The evaluation was cancelled.")

@@ -101,8 +101,8 @@ class NameMap(MapView[V], Generic[V]):
         spelling = self._spelling(name)
         if spelling is None:
             names = ", ".join(map(repr, self._items)) or "nothing"
-            what = "The map holds" if isinstance(name, str) else "Its keys are names:"
-            raise NotBoundError(f"There is no {name!r} in this map.", hint=f"{what} {names}.")
+            what = "The map contains" if isinstance(name, str) else "Pass a name:"
+            raise NotBoundError(f"The map has no key {name!r}.", hint=f"{what} {names}.")
         return self._items[spelling]
 
     def __contains__(self, name: object) -> bool:
@@ -142,7 +142,7 @@ class PropertySet(MapView[Any], UserDict[str, Any]):
         return f"PropertySet({self.get_view()!r})"
 
     def __missing__(self, key: str) -> Any:
-        raise NotBoundError(f"There is no {key!r} in this map.", hint=f"The map holds {', '.join(self) or 'nothing'}.")
+        raise NotBoundError(f"The map has no key {key!r}.", hint=f"The map contains {', '.join(self) or 'nothing'}.")
 
 
 class VectorNames(Sequence[V], Generic[V]):
@@ -158,7 +158,9 @@ class VectorNames(Sequence[V], Generic[V]):
     def get_at(self, index: int, /) -> V:
         """WinRT's name for `vector[index]`, without negative indices."""
         if not 0 <= index < len(self):
-            raise InvalidArgumentError(f"There is no element {index} of {len(self)}.", hresult=E_BOUNDS)
+            raise InvalidArgumentError(
+                f"Index {index} is out of range: the collection has {len(self)} elements.", hresult=E_BOUNDS
+            )
         return self[index]
 
     def index_of(self, value: object, /) -> tuple[bool, int]:
@@ -189,7 +191,7 @@ class MapOutput(dict[Any, V], MapView[V]):
 
     def __missing__(self, key: object) -> V:
         raise NotBoundError(
-            f"There is no {key!r} in this map.", hint=f"The map holds {', '.join(map(repr, self)) or 'nothing'}."
+            f"The map has no key {key!r}.", hint=f"The map contains {', '.join(map(repr, self)) or 'nothing'}."
         )
 
 

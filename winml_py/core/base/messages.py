@@ -113,7 +113,8 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     """The hint for an unknown name: the most similar known name, or all of them."""
     known = list(known)
     near = find_similar(name, known)
-    return f"Did you mean {near!r}?" if near else f"Known: {', '.join(known) or 'none'}."
+    choices = f"Use one of: {', '.join(known)}." if known else "There are none."
+    return f"Did you mean {near!r}?" if near else choices
 
 
 def suggest_fields(kind: type[T]) -> type[T]:
