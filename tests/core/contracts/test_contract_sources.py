@@ -110,37 +110,37 @@ def test_the_fast_twin_of_a_processor_is_the_same() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"sharpen": 2}, "ViTImageProcessor is not known to read the key sharpen"),
-        ({"do_center_crop": True}, "is not known to read the key do_center_crop"),
-        ({"do_resise": True}, "is not known to read the key do_resise.* Did you mean 'do_resize'"),
+        ({"sharpen": 2}, "the key sharpen is not known to be used by ViTImageProcessor"),
+        ({"do_center_crop": True}, "the key do_center_crop is not known to be used by"),
+        ({"do_resise": True}, "the key do_resise is not known.* Did you mean 'do_resize'"),
         ({"imagemean": 0.5}, "Did you mean 'image_mean'"),
-        ({"size": "224"}, r"size\['height'\] is '224', not a number of pixels. Write it without quotes: 224"),
+        ({"size": "224"}, r"size\['height'\] is '224'; expected a number of pixels. Write it without quotes: 224"),
         ({"size": {"height": 224, "width": "224"}}, "Write it without quotes: 224"),
         ({"rescale_factor": "0.5"}, "Write it without quotes: 0.5"),
         ({"do_resize": "True"}, "Write it without quotes: true"),
         ({"image_mean": "0.5"}, "Write it without quotes: 0.5"),
-        ({"data_format": "channels_last"}, "is not known to read the key data_format"),
+        ({"data_format": "channels_last"}, "the key data_format is not known to be used by"),
         ({"do_normalize": None}, "do_normalize is null"),
-        ({"do_normalize": "yes"}, "do_normalize is 'yes', neither true nor false"),
+        ({"do_normalize": "yes"}, "do_normalize is 'yes'; expected true or false"),
         ({"resample": 6}, "resample is 6"),
         ({"resample": True}, "resample is True"),
         ({"resample": "bicubic"}, "resample is 'bicubic'"),
-        ({"size": {"shortest_edge": 224}}, "takes a height and a width, but size states shortest_edge"),
-        ({"size": "large"}, r"size\['height'\] is 'large', not a number of pixels"),
+        ({"size": {"shortest_edge": 224}}, "needs a height and a width, but size specifies shortest_edge"),
+        ({"size": "large"}, r"size\['height'\] is 'large'; expected a number of pixels"),
         ({"size": 0}, r"size\['height'\] is 0"),
         ({"rescale_factor": 0}, "rescale_factor is 0"),
         ({"rescale_factor": "1/255"}, "rescale_factor is '1/255'"),
         ({"image_mean": [0.5, 0.5]}, "image_mean is"),
         ({"image_mean": [0.5, 0.5, "x"]}, "image_mean is"),
-        ({"image_processor_type": None}, "names no image_processor_type"),
+        ({"image_processor_type": None}, "has no image_processor_type"),
         ({"image_processor_type": "SharperImageProcessor"}, "SharperImageProcessor is not known"),
         ({"image_processor_type": "TimmWrapperImageProcessor"}, "is not known"),
-        ({"image_processor_type": "DetrImageProcessor", "size": {"longest_edge": 800}}, "size states longest_edge"),
+        ({"image_processor_type": "DetrImageProcessor", "size": {"longest_edge": 800}}, "size specifies longest_edge"),
         (
             {"image_processor_type": "DetrImageProcessor", "pad_size": {"height": 9, "width": 9}},
             "pad_size is 9x9, smaller",
         ),
-        ({"image_processor_type": "ConvNextImageProcessor"}, "takes a shortest_edge, but size states height and width"),
+        ({"image_processor_type": "ConvNextImageProcessor"}, "a shortest_edge, but size specifies height and width"),
         ({"image_processor_type": "DeiTImageProcessor", "crop_size": 385}, "crop_size is 385x385, larger"),
         ({"image_processor_type": "CLIPImageProcessor", "size": 222}, "crop_size is 224x224, larger"),
         (
@@ -150,15 +150,15 @@ def test_the_fast_twin_of_a_processor_is_the_same() -> None:
         ({"image_processor_type": "PerceiverImageProcessor"}, "crop_size is the smaller one"),
         (
             {"image_processor_type": "PoolFormerImageProcessor", "size": {"height": 9, "width": 8}},
-            "size is not a square",
+            "size is not square, but crop_pct requires a square",
         ),
         (
             {"image_processor_type": "DPTImageProcessor", "keep_aspect_ratio": True, "size": [384, 512]},
-            "keep_aspect_ratio with a size that is not a square",
+            "keep_aspect_ratio requires a square",
         ),
         (
             {"image_processor_type": "MaskFormerImageProcessor", "size": {"longest_edge": 9}},
-            "takes a shortest_edge and a longest_edge",
+            "requires a shortest_edge and a longest_edge",
         ),
     ],
 )
@@ -175,12 +175,12 @@ def test_what_cannot_be_kept_is_refused_by_name(change: dict[str, Any], words: s
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"sharpen": 2}, "is not known to read the key sharpen"),
+        ({"sharpen": 2}, "the key sharpen is not known to be used by timm's evaluation"),
         ({"interpolation": "random"}, "interpolation is 'random'"),
         ({"crop_pct": 1.1}, "crop_pct is 1.1"),
         ({"crop_pct": "all"}, "crop_pct is 'all'"),
         ({"crop_mode": "left"}, "crop_mode is 'left'"),
-        ({"input_size": [3, 224, 112]}, "center needs a square"),
+        ({"input_size": [3, 224, 112]}, "center requires a square"),
         ({"input_size": [1, 224, 224]}, "input_size is"),
         ({"input_size": 224}, "input_size is 224"),
         ({"crop_mode": "border", "mean": "gray"}, "mean is 'gray'"),
@@ -206,10 +206,10 @@ def test_files_that_are_none(tmp_path: Path) -> None:
             read(tmp_path / "missing.json")
         for text in ("{", "\udcff", "[" * 100_000):
             (tmp_path / "config.json").write_bytes(text.encode("utf-8", "surrogateescape"))
-            with pytest.raises(InvalidArgumentError, match="It is not JSON"):
+            with pytest.raises(InvalidArgumentError, match="It is not valid JSON"):
                 read(tmp_path / "config.json")
         written(tmp_path / "config.json", [1])
-        what = "the names of the classes" if read is labels_of else "Expected a JSON object"
+        what = "The class names are not numbered" if read is labels_of else "Expected a JSON object"
         with pytest.raises(InvalidArgumentError, match=what):
             read(tmp_path / "config.json")
         (tmp_path / "config.json").unlink()

@@ -178,7 +178,7 @@ def test_what_does_not_read_as_the_exporter_writes_states_nothing(
 ) -> None:
     with caplog.at_level(logging.INFO, "winml_py"):
         assert stated(EXPORTED | hostile) is None
-    assert ("the metadata that Ultralytics wrote are not used" in caplog.text) is ("author" not in hostile)
+    assert ("the metadata from Ultralytics' exporter are not used" in caplog.text) is ("author" not in hostile)
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_the_advice_for_an_array_of_another_shape(shape: Any, sizes: tuple[int, 
 def test_nothing_is_advised_where_elements_would_be_mixed(shape: Any, sizes: tuple[int, ...]) -> None:
     hint = refuse(open_binding(unary(shape=shape)), np.zeros(sizes, np.float32)).hint
     assert not re.search(ARRAY, hint)
-    assert "Dimension" in hint or "It takes" in hint or "channels" in hint
+    assert "Dimension" in hint or "The model takes" in hint or "channels" in hint
 
 
 def test_a_picture_of_another_size_has_to_be_resized() -> None:
@@ -122,7 +122,7 @@ def test_a_picture_of_another_size_has_to_be_resized() -> None:
         assert "Resize the picture first" in hint
         assert "reshape" not in hint
     hint = refuse(open_binding(unary(shape=(1, 3, 8, 6))), np.zeros((2, 8, 6, 3), np.float32)).hint
-    assert "As array.transpose(0, 3, 1, 2): Dimension 0 is 2, not 1. Bind one picture after the other." in hint
+    assert "As array.transpose(0, 3, 1, 2): Dimension 0 is 2, not 1. Bind the pictures one at a time." in hint
 
 
 # Pictures of bytes
@@ -165,7 +165,7 @@ def test_an_array_that_from_array_refuses_becomes_the_picture(array: Any) -> Non
     for pixel_format in (BitmapPixelFormat.RGB8, None):
         with pytest.raises(InvalidArgumentError) as info:
             ImageFeatureValue.from_array(array, pixel_format)
-        code = find_code(r"Pass (.*?)\.(?: |$)(?=Bind|$)", info.value).removeprefix("Pass ").rstrip(". ")
+        code = find_code(r"Pass (.*?)\.(?: |$)(?=If|$)", info.value).removeprefix("Pass ").rstrip(". ")
         picture = ImageFeatureValue.from_array(eval(code, SCOPE, {"array": array}), BitmapPixelFormat.RGB8)
         np.testing.assert_array_equal(picture.to_numpy(), LEVELS)
 
@@ -232,8 +232,8 @@ def test_tables_of_pandas_are_bound_as_the_hint_says() -> None:
     bound = open_binding(unary(shape=["n", 2]))
     code = find_code(r"np\.stack.*(?=\.)", refuse(bound, rows))
     assert bind(bound, eval(code, SCOPE, {"values": rows})).tolist() == [[1, 3.5], [2, 4.5]]
-    assert "It holds 'b' (str)" in refuse(bound, pandas.DataFrame({"a": [1.0], "c": ["b"]})).hint
-    with pytest.raises(InvalidArgumentError, match=r"Write \{'x': table\.to_numpy\(\)\}"):
+    assert "The array contains 'b' (str)" in refuse(bound, pandas.DataFrame({"a": [1.0], "c": ["b"]})).hint
+    with pytest.raises(InvalidArgumentError, match=r"Pass \{'x': table\.to_numpy\(\)\}"):
         bound._session.evaluate_features(table)
 
 
@@ -247,8 +247,8 @@ def test_tables_of_pandas_are_bound_as_the_hint_says() -> None:
         (FLOAT, [np.array(1.0), np.array(2.0)], r"np\.stack\(values\)\.astype\(np\.float32\)\[None\]"),
         (FLOAT, [1.0, None], "element 1 is NoneType None"),
         (FLOAT, [1.0, 1e300], r"element 1 is float 1e\+300"),
-        (FLOAT, np.array([[1.0, None]], object), r"It holds None \(NoneType\)"),
-        (INT64, np.array([[1, 2.5]], object), r"It holds 2\.5 \(float\)"),
+        (FLOAT, np.array([[1.0, None]], object), r"The array contains None \(NoneType\)"),
+        (INT64, np.array([[1, 2.5]], object), r"The array contains 2\.5 \(float\)"),
         (STRING, [b"a", b"b"], r"\[text\.decode\(\) for text in values\]"),
     ],
 )
@@ -316,7 +316,7 @@ def result_of_a_map() -> Any:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_floats_of_a_picture_are_asked_for_their_range(dtype: Any) -> None:
     hint = refuse(open_binding(unary(shape=(1, 3, 8, 6))), np.zeros((8, 6, 3), dtype)).hint
-    assert "[None] if its numbers are already those that the model takes. For a picture, bind ImageFeature" in hint
+    assert "[None] if its numbers are already prepared for the model. For a picture, bind ImageFeature" in hint
     assert "array = (array * 255).round().astype(np.uint8)" in hint
 
 

@@ -67,7 +67,7 @@ def test_what_comes_out_unbound_has_winrt_s_names() -> None:
     assert (row.size, row.has_key("dog"), row.has_key("cow"), row.lookup("dog")) == (3, True, False, 5)
     assert [(pair.key, pair.value) for pair in row.first()] == [("cat", 4), ("dog", 5), ("ü", 6)]
     assert row.get("cow") is None
-    with pytest.raises(KeyError, match=r"no 'cow' in this map\. The map holds 'cat', 'dog', 'ü'"):
+    with pytest.raises(KeyError, match=r"no key 'cow'\. The map contains 'cat', 'dog', 'ü'"):
         row.lookup("cow")
 
 

@@ -141,7 +141,7 @@ def test_maps_and_sequences() -> None:
     ],
 )
 def test_other_types_are_refused_at_load(kind: onnx.TypeProto, name: str) -> None:
-    with pytest.raises(NotSupportedError, match=f"variable odd is of ONNX type {name}"):
+    with pytest.raises(NotSupportedError, match=f"variable odd has ONNX type {name}"):
         LearningModel.load(data([], [helper.make_value_info("odd", kind)], []))
 
 

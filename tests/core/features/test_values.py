@@ -167,8 +167,8 @@ def test_tensors_are_made_of_exported_arrays() -> None:
 @pytest.mark.parametrize(
     ("value", "says"),
     [
-        (Refusing("gradients.", requires_grad=True), "its memory: gradients. Bind a copy, such as tensor.detach()."),
-        (Exported([1], (8, 2)), "of a device, number 2 of DLPack's kind 8. Bind a copy, such as tensor.detach()."),
+        (Refusing("gradients.", requires_grad=True), "memory: gradients. Bind a copy, for example tensor.detach()."),
+        (Exported([1], (8, 2)), "of device 2 of the DLPack type 8. Bind a copy, for example tensor.detach()."),
     ],
 )
 def test_what_exports_nothing_is_named_with_a_remedy(value: Exported, says: str) -> None:
@@ -304,7 +304,7 @@ def test_the_byte_order_of_an_array_for_a_picture() -> None:
 
 
 def test_an_empty_list_states_no_shape() -> None:
-    with pytest.raises(InvalidBindingError, match=r"got an empty list\. It states no shape: bind an array"):
+    with pytest.raises(InvalidBindingError, match=r"an empty list\. Bind an array, because an empty list has no shape"):
         open_binding(unary("Neg", [3])).bind("x", [])
 
 
@@ -314,7 +314,7 @@ def test_a_gray_array_is_a_picture_without_a_format() -> None:
         picture = ImageFeatureValue.from_array(array)
         assert picture.video_frame.software_bitmap.bitmap_pixel_format is BitmapPixelFormat.GRAY8
         np.testing.assert_array_equal(picture.to_numpy(), levels)
-    with pytest.raises(InvalidArgumentError, match="channel order of the array is not stated"):
+    with pytest.raises(InvalidArgumentError, match="channel order of the array is not specified"):
         ImageFeatureValue.from_array(np.zeros((4, 6, 3), np.uint8))
 
 

@@ -102,7 +102,7 @@ def test_the_contracts_show_what_the_model_states() -> None:
     metadata = {"author": "Ultralytics", "task": "detect", "imgsz": "[8, 8]"}
     model = LearningModel.load(unary(shape=(1, 3, 8, 8), metadata=metadata))
     assert dict(model.contracts) == {}
-    assert "the model states {'x': <ImageContract RGB8" in repr(model.contracts)
+    assert "the model specifies {'x': <ImageContract RGB8" in repr(model.contracts)
     model.contracts["x"] = ImageContract()
     assert "states" not in repr(model.contracts)
 
@@ -133,13 +133,13 @@ def test_the_descriptors_show_it_until_it_is_taken_away() -> None:
         ((1, 1, 4, 6), 1, "x", RGB01, r"The input x is Float\[1,1,4,6,\]"),
         (SHAPE, INT64, "x", RGB01, r"The input x is Int64\[1,3,4,6,\]"),
         (SHAPE, 1, "x", ImageContract(layout=TensorLayout.NHWC), "pictures in NHWC"),
-        (SHAPE, 1, "x", replace(RGB01, size=(5, 6)), "The height of the model variable x is 4, and the .* states 5"),
+        (SHAPE, 1, "x", replace(RGB01, size=(5, 6)), "The height of the model variable x is 4, but the .* specifies 5"),
         (
             (1, 3, "h", 6),
             1,
             "X",
             replace(RGB01, size=(5, 7)),
-            r"^The width .* is 6, and .* states 7\. Omit the size",
+            r"^The width .* is 6, but .* specifies 7\. Omit the size",
         ),
     ],
 )
@@ -170,13 +170,13 @@ def test_a_contract_in_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "It is not JSON"),
-        ("[" * 100_000, "It is not JSON"),
+        ("{", "It is not valid JSON"),
+        ("[" * 100_000, "It is not valid JSON"),
         ("[]", "Expected a JSON object"),
-        ("{}", "It states no image contract"),
+        ("{}", "No image contract"),
         ('{"Image.Mean": 3}', r"the value of Image\.Mean is not text"),
         ('{"Image.Meen": "3"}', r"Image contracts have no key 'Image\.Meen'\. Did you mean 'Image\.Mean'"),
-        ('{"Image.Mean": "three"}', r"contract\.json: The model's metadata say Image\.Mean is 'three'"),
+        ('{"Image.Mean": "three"}', r"contract\.json: The model's metadata contain an invalid Image\.Mean: 'three'"),
     ],
 )
 def test_files_that_state_no_contract(tmp_path: Path, text: str, message: str) -> None:
@@ -217,8 +217,8 @@ def test_run_takes_a_contract_by_its_file_or_its_name(files: tuple[Path, Path, P
 def test_commands_that_measure_take_a_contract(command: str, files: tuple[Path, Path, Path]) -> None:
     model, picture, contract = files
     short = [] if command == "tune" else ["-n", "2"]
-    assert "Nothing states" in require_exit(command, model, picture, *short).stderr
-    assert "Nothing states" not in require_exit(command, model, picture, *short, "--contract", contract).stderr
+    assert "No image contract is" in require_exit(command, model, picture, *short).stderr
+    assert "No image contract is" not in require_exit(command, model, picture, *short, "--contract", contract).stderr
 
 
 def test_converting_checks_with_pictures_of_the_contract(tmp_path: Path) -> None:

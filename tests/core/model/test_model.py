@@ -96,7 +96,7 @@ def test_a_folder_and_an_empty_path_are_no_models(tmp_path: Path) -> None:
 
 
 def test_a_stream_must_give_bytes() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"returned str, not bytes.*mode 'rb'"):
+    with pytest.raises(InvalidArgumentError, match=r"Expected bytes from the stream, got str.*mode 'rb'"):
         LearningModel.load(io.StringIO("text"))  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="got int"):
         LearningModel.load(5)  # type: ignore[arg-type]
@@ -158,7 +158,7 @@ def test_a_name_that_only_looks_like_a_file_is_a_missing_one(tmp_path: Path, loc
     options = LearningModelSessionOptions()
     options.weights = weights
     if os.name == "posix" or location.endswith("/"):  # Windows looks at names alone
-        with pytest.raises(ModelNotFoundError, match="keeps the weight w in the file"):
+        with pytest.raises(ModelNotFoundError, match="stores the weight w in the file"):
             LearningModelSession(LearningModel.load(path), None, options)
     if location.startswith("sub"):
         (tmp_path / "sub").mkdir()
@@ -258,7 +258,7 @@ def test_models_behind_links_work(tmp_path: Path) -> None:
 
 
 def test_a_file_is_named_in_folders_alone() -> None:
-    with pytest.raises(InvalidArgumentError, match="names a model in a folder"):
+    with pytest.raises(InvalidArgumentError, match="selects a model in a folder"):
         LearningModel.load((MODELS / "digits.onnx").read_bytes(), file="digits.onnx")
     with pytest.raises(InvalidArgumentError, match=r"Expected a folder with digits\.onnx, got a file"):
         LearningModel.load(MODELS / "digits.onnx", file="digits.onnx")

@@ -78,11 +78,11 @@ def test_a_tensor_anywhere_names_a_file_that_is_allowed_or_is_refused(folder: Pa
         "absolute": str(folder.parent / "secret.bin"),
         "cut at a zero": "../secret.bin\0.bin",
     }[kind]
-    missing = pytest.raises(ModelNotFoundError, match=r"keeps the weight w in the file missing\.bin, which is not in")
-    outside = pytest.raises(CorruptModelError, match=r"keeps the weight w in .*, outside its folder")
+    missing = pytest.raises(ModelNotFoundError, match=r"stores the weight w in the file missing\.bin, which is not in")
+    outside = pytest.raises(CorruptModelError, match=r"stores the weight w in .*, outside its folder")
     for number, place in enumerate(PLACES):
         data = make_model(place, location)
-        with pytest.raises(ModelNotFoundError, match=r"keeps the weight w in .* has no folder to look in"):
+        with pytest.raises(ModelNotFoundError, match=r"stores the weight w in .* has no folder to look in"):
             LearningModelSession(LearningModel.load(data))
         if kind != "in the folder":
             path = folder / f"{number}.onnx"

@@ -113,7 +113,7 @@ def test_varints_go_there_and_back(number: int) -> None:
 @pytest.mark.parametrize(
     ("damaged", "complaint"),
     [
-        (b"", "hold no graph"),
+        (b"", "contain no graph"),
         (b"This is a text file, not a model.", "field numbered|runs|wire type"),
         (b"\x08", "has no end"),
         (b"\x08" + b"\xff" * 12, "has no end"),

@@ -41,11 +41,11 @@ def read_config(source: Source, list_key: str = "") -> Config:
     except OSError as error:
         raise make_open_error(source, error) from error
     except (ValueError, RecursionError) as error:
-        raise InvalidArgumentError(f"{path}: It is not {'YAML' if is_yaml else 'JSON'}: {error}.") from error
+        raise InvalidArgumentError(f"{path}: It is not valid {'YAML' if is_yaml else 'JSON'}: {error}.") from error
     if list_key and isinstance(values, list):
         values = {list_key: values}
     if not isinstance(values, dict):
-        raise InvalidArgumentError(f"{path}: Expected a JSON object.", hint="Pass preprocessor_config.json, say.")
+        raise InvalidArgumentError(f"{path}: Expected a JSON object.", hint="Pass a preprocessor_config.json.")
     return Config(path, values)
 
 
@@ -95,6 +95,6 @@ def make_config_error(name: str, what: str, hint: str = "") -> NotSupportedError
     return NotSupportedError(
         f"{name}: {what}.",
         hint=hint
-        or "Find out what it does to the pixels, and write the contract yourself: ImageContract(...). "
-        "Or create the tensor yourself.",
+        or "Find out how it prepares pictures, and create the contract yourself with ImageContract(...). Or create the "
+        "tensor yourself.",
     )

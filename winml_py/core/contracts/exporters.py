@@ -102,7 +102,7 @@ def _read_ultralytics_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
     parsed = _parse_literal(names, _MAX_LENGTH)
     labels = order_labels(parsed) if isinstance(parsed, dict) else None
     if labels is None:
-        logger.info("the names of Ultralytics' exporter are not {0: 'name', 1: ...}, and are not used")
+        logger.info("the names from Ultralytics' exporter are not used, because they are not {0: 'name', 1: ...}")
     return labels or ()
 
 
@@ -138,5 +138,5 @@ def read_exporters_contract(metadata: Mapping[str, str]) -> ImageContract | None
     try:
         return _read_ultralytics_contract(metadata)
     except (ValueError, RecursionError) as error:
-        logger.info("the metadata that Ultralytics wrote are not used: %s", error)
+        logger.info("the metadata from Ultralytics' exporter are not used: %s", error)
         return None

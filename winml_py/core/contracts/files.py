@@ -54,9 +54,9 @@ def read_contract(source: Source, *, use_test_size: bool = False) -> ImageContra
     if values.keys() & {"image_processor_type", "feature_extractor_type", "image_processor"}:
         return huggingface.make_contract(config)
     raise InvalidArgumentError(
-        f"{config.name}: It states no image contract. It has no image_processor_type, no pretrained_cfg, and no "
-        "key such as Image.Mean.",
-        hint="Pass the preprocessor_config.json of Hugging Face, the config.json of timm, or a file from "
+        f"{config.name}: No image contract found. There is no image_processor_type, no pretrained_cfg, and no key such "
+        "as Image.Mean.",
+        hint="Pass Hugging Face's preprocessor_config.json, timm's config.json, or a file from "
         'json.dump(ImageContract.imagenet().to_metadata(), open(path, "w")).',
     )
 
@@ -71,7 +71,7 @@ def _parse_words(config: Config) -> ImageContract:
     wrong = next((key for key, word in config.values.items() if not isinstance(word, str)), None)
     if wrong is not None:
         raise InvalidArgumentError(
-            f"{config.name}: the value of {wrong} is not text.", hint='Write "0.5,0.5,0.5", say.'
+            f"{config.name}: the value of {wrong} is not text.", hint='Write text, for example "0.5,0.5,0.5".'
         )
     with prefix_errors(config.name):
         return ImageContract.from_metadata(config.values)
@@ -141,7 +141,9 @@ def _read_paddle_contract(config: Config, _: Folder) -> ImageContract:
                 words |= {"Image.Mean": _format_numbers(mean), "Image.Std": _format_numbers(std)}
                 words["Image.NominalPixelRange"] = "Normalized_0_1"
             case {"RecResizeImg": _}:
-                raise make_config_error(config.name, "RecResizeImg states a height, and pads between two levels")
+                raise make_config_error(
+                    config.name, "RecResizeImg specifies a height, and pads with a value between two levels"
+                )
             case {"ToCHWImage": _} | {"KeepKeys": _} | {"DetLabelEncode": _} | {"MultiLabelEncode": _}:
                 pass
             case _:
@@ -179,7 +181,9 @@ def _read_mmdeploy_contract(config: Config, _: Folder) -> ImageContract:
                 words |= {"Image.Mean": _format_numbers(mean), "Image.Std": _format_numbers(std)}
                 words["Image.BitmapPixelFormat"] = "Rgb8" if to_rgb else "Bgr8"
             case {"type": "Pad"} if "Image.Mean" in words:
-                raise make_config_error(config.name, "Pad comes after Normalize, and pads between two levels")
+                raise make_config_error(
+                    config.name, "Pad comes after Normalize, and pads with a value between two levels"
+                )
             case {"type": "Pad", "pad_to_square": True, "pad_val": {"img": [level, *others]}} if square and set(
                 others
             ) <= {level}:
@@ -204,7 +208,7 @@ _YOLO = re.compile(r"yolov?(5|8|9|10|11|12)\w?(-seg|-pose)?")
 def _read_roboflow_contract(config: Config, folder: Folder) -> ImageContract:
     model = folder.read_config("model_type.json").values.get("model_type")
     if not _YOLO.fullmatch(str(model)):
-        raise make_config_error(config.name, f"model_type.json says {model}, and only the numbers of YOLO are known")
+        raise make_config_error(config.name, f"model_type.json specifies {model}, but only YOLO models are supported")
     words = {"Image.BitmapPixelFormat": "Rgb8", "Image.NominalPixelRange": "Normalized_0_1", "Image.Kernel": "Linear"}
     for step, settings in json.loads(config.values["PREPROCESSING"]).items():
         match step, settings:
@@ -304,12 +308,12 @@ def read_published(source: str | os.PathLike[str], model: str) -> Published:
             value = read(config, folder) if not key or key in config.values else None
         except Exception as error:  # the files are untrusted: one with which anything is wrong states nothing
             if name == "contract":
-                message = f"{file}: It cannot be used: {type(error).__name__}: {error}"
+                message = f"{file}: The contract cannot be used: {type(error).__name__}: {error}"
                 refusal = error if isinstance(error, WinMLError) else InvalidArgumentError(message)
-            logger.info("%s states no %s: %s", source, name, error)
+            logger.info("%s provides no %s: %s", source, name, error)
             continue
         if value and parts.setdefault(name, value) != value:
-            logger.warning("%s: The %s of %s and of %s differ. The latter are used.", source, name, file, sources[name])
+            logger.warning("%s: The %s in %s and in %s differ. The latter are used.", source, name, file, sources[name])
         elif value:
             sources.setdefault(name, file)
     return Published(folder.path, parts, sources, refusal)
@@ -347,6 +351,6 @@ def require_another_file(destination: str | os.PathLike[str], *sources: str | os
         is_same_file(destination, file) for source in sources for file in find_model_files(source)
     ):
         raise InvalidArgumentError(
-            f"{os.fspath(destination)}: The new file is made from this one, and would replace it.",
+            f"{os.fspath(destination)}: The new file is made from this file and would replace it.",
             hint="Use another file, or pass force=True to replace it.",
         )

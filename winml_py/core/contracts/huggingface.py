@@ -45,7 +45,7 @@ def _find_processor(config: Config) -> tuple[str, Processor]:
     """The kind of processor that a config is for, from the name of its class."""
     class_name = config.values.get("image_processor_type") or config.values.get("feature_extractor_type")
     if not isinstance(class_name, str):
-        raise make_config_error(config.name, "it names no image_processor_type, which says what the other keys mean")
+        raise make_config_error(config.name, "it has no image_processor_type, on which the other keys depend")
     kind = class_name.removesuffix("Fast")
     for suffix in ("ImageProcessor", "FeatureExtractor"):
         kind = kind.removesuffix(suffix)
@@ -84,7 +84,7 @@ def _require_idle(name: str, kind: str, key: str, value: object, known: Iterable
     if key not in HARMLESS and not channels_first and value is not None and value is not False:
         near = get_close_matches(key, known, 1, 0.8)
         hint = f"Did you mean {near[0]!r}?" if near else ""
-        raise make_config_error(name, f"{kind} is not known to read the key {key}", hint=hint)
+        raise make_config_error(name, f"the key {key} is not known to be used by {kind}", hint=hint)
 
 
 def _read_kernel(settings: ProcessorSettings) -> ImageKernel:

@@ -22,7 +22,7 @@ def read_written_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:
     except (ValueError, RecursionError):
         labels = None
     if (names := order_labels(labels)) is None:
-        logger.info("the metadata %s are not a JSON list of texts, and are not used", LABELS_KEY)
+        logger.info("the metadata entry %s is not used, because it is not a JSON list of texts", LABELS_KEY)
     return names or ()
 
 
@@ -32,7 +32,7 @@ def require_labels(labels: object) -> tuple[str, ...]:
         return labels_of(labels)
     if isinstance(labels, Mapping) or not isinstance(labels, Iterable):
         raise InvalidArgumentError(
-            f"Expected the names of the classes, got {type_name(labels)}.",
+            f"Expected class names, got {type_name(labels)}.",
             hint="Pass a list with one name for each class, or the path of a file with one name per line.",
         )
     return tuple(labels)
@@ -68,8 +68,8 @@ def labels_of(source: Source) -> tuple[str, ...]:
     labels = order_labels(names or ())
     if labels is None:
         raise InvalidArgumentError(
-            f"{name}: the names of the classes are not numbered from 0, or are not text that UTF-8 can encode.",
-            hint='Write {"id2label": {"0": "cat", "1": "dog"}}.',
+            f"{name}: The class names are not numbered from 0, or are not text that UTF-8 can encode.",
+            hint='Number them from 0: {"id2label": {"0": "cat", "1": "dog"}}.',
         )
     return labels
 

@@ -36,19 +36,19 @@ class ProcessorSettings(NamedTuple):
         value = self.values.get(key)
         if value is None or isinstance(value, bool):
             return bool(value)
-        raise self.make_error(f"{key} is {value!r}, neither true nor false", value)
+        raise self.make_error(f"{key} is {value!r}; expected true or false", value)
 
     def read_number(self, key: str) -> float:
         """A number above 0."""
         value = self.values.get(key)
         if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf"):
             return value
-        raise self.make_error(f"{key} is {value!r}, not a number above 0", value)
+        raise self.make_error(f"{key} is {value!r}; expected a number above 0", value)
 
     def read_ratio(self, key: str) -> float:
         """A number to divide sizes by, large enough that the result is a size."""
         if (value := self.read_number(key)) < 1e-6:
-            raise self.make_error(f"{key} is {value!r}, by which no size can be divided")
+            raise self.make_error(f"{key} is {value!r}, which cannot divide a size")
         return value
 
     def read_pixels(self, key: str) -> int:
@@ -59,7 +59,7 @@ class ProcessorSettings(NamedTuple):
         """A value as a whole number above 0."""
         if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 1 << 20:
             return value
-        raise self.make_error(f"{key} is {value!r}, not a number of pixels", value)
+        raise self.make_error(f"{key} is {value!r}; expected a number of pixels", value)
 
     def read_edges(self, key: str, single: str) -> dict[str, int]:
         """A size by the names of its edges.
@@ -82,14 +82,14 @@ class ProcessorSettings(NamedTuple):
     def require_height_and_width(self, key: str, edges: Mapping[str, int]) -> Size:
         """Height and width, if these are what a size states."""
         if edges.keys() != {"height", "width"}:
-            raise self.make_error(f"{self.kind} takes a height and a width, but {key} states {' and '.join(edges)}")
+            raise self.make_error(f"{self.kind} needs a height and a width, but {key} specifies {' and '.join(edges)}")
         return edges["height"], edges["width"]
 
     def read_single_edge(self, edge: str) -> int:
         """The only edge that the size states, which must be this one; a single number is its length."""
         edges = self.read_edges("size", edge)
         if edges.keys() != {edge}:
-            raise self.make_error(f"{self.kind} takes a {edge}, but size states {' and '.join(edges)}")
+            raise self.make_error(f"{self.kind} requires a {edge}, but size specifies {' and '.join(edges)}")
         return edges[edge]
 
     def make_error(self, what: str, value: object = None) -> WinMLError:
@@ -160,7 +160,7 @@ def poolformer(settings: ProcessorSettings) -> Geometry:
     """The shortest edge, or that of a square, over `crop_pct`, and a crop."""
     edges = settings.read_edges("size", "shortest_edge")
     if "height" in edges and edges["height"] != edges.get("width"):
-        raise settings.make_error("size is not a square, and crop_pct needs one")
+        raise settings.make_error("size is not square, but crop_pct requires a square size")
     side = edges.get("height") or settings.read_single_edge("shortest_edge")
     return _scale_shortest_and_crop(settings, int(side / settings.read_ratio("crop_pct")))
 
@@ -245,7 +245,7 @@ def maskformer(settings: ProcessorSettings, limits_rounded: bool = True) -> Geom
         return {"scaling": Stretch((height, width), _CORNER), "size": size}
     if edges.keys() != {"shortest_edge", "longest_edge"}:
         raise settings.make_error(
-            f"{settings.kind} takes a shortest_edge and a longest_edge, not {' and '.join(edges)}"
+            f"{settings.kind} requires a shortest_edge and a longest_edge, but size specifies {' and '.join(edges)}"
         )
     scaling = ShortestSide(
         edges["shortest_edge"],
@@ -269,7 +269,7 @@ def dpt(settings: ProcessorSettings) -> Geometry:
     ends = Ends(pad_multiple=settings.read_pixels("size_divisor") if settings.is_on("do_pad") else 1)
     if settings.is_on("keep_aspect_ratio"):
         if height != width:
-            raise settings.make_error("keep_aspect_ratio with a size that is not a square")
+            raise settings.make_error("keep_aspect_ratio requires a square size")
         nearest = Multiple(multiple, ImageRounding.HALF_EVEN)
         return {"scaling": LeastChange(height, width, multiple=nearest, ends=ends)}
     height, width = (round(side / multiple) * multiple for side in (height, width))

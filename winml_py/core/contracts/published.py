@@ -72,7 +72,7 @@ class Folder:
                 return ""
             leads_out = not any(Path(real).is_relative_to(root) for root in self._roots)
         if leads_out:
-            raise InvalidArgumentError(f"{path}: It leads out of the folder.", hint="Copy the file into the folder.")
+            raise InvalidArgumentError(f"{path}: It leads outside the folder.", hint="Copy the file into the folder.")
         if (size := os.path.getsize(path)) > largest:
             raise InvalidArgumentError(f"{path}: Expected at most {largest:,} bytes, got {size:,}.")
         return path
@@ -104,7 +104,7 @@ def find_model(source: str | os.PathLike[str], file: str = "") -> str:
     if os.path.isfile(path):
         raise InvalidArgumentError(f"{path}: Expected a folder with {file}, got a file.", hint="Omit file=.")
     if not os.path.isdir(path):
-        raise ModelNotFoundError(f"{path}: There is no such folder.", hint=suggest_path(path))
+        raise ModelNotFoundError(f"{path}: The folder does not exist.", hint=suggest_path(path))
     names = sorted([file] if file else glob("*.onnx", root_dir=path) or glob("onnx/*.onnx", root_dir=path))
     stems = {name.removesuffix(".onnx") for name in names}
     plain = [stem for stem in stems if not ((match := _VARIANT.fullmatch(stem)) and match[1] in stems)]
@@ -117,11 +117,11 @@ def find_model(source: str | os.PathLike[str], file: str = "") -> str:
     if not model:
         names = [*glob("*.onnx", root_dir=path), *glob("*/*.onnx", root_dir=path)]
         found = sorted(Path(name).as_posix() for name in names)
-        message = f"no {file} in this folder" if file else "no .onnx file in this folder, nor in its folder onnx"
-        hint = "Export the model to ONNX, or name another folder."
+        message = f"no {file} in this folder" if file else "no .onnx file in this folder or in its onnx folder"
+        hint = "Export the model to ONNX, or pass another folder."
         if found:
             closest = find_similar(file, found)
             found.sort(key=lambda name: name != closest)
-            hint = f'It has {", ".join(found[:5])}: LearningModel.load(folder, file="{found[0]}").'
+            hint = f'It contains {", ".join(found[:5])}. To load one, pass its name, for example file="{found[0]}".'
         raise ModelNotFoundError(f"{path}: There is {message}.", hint=hint)
     return model

@@ -67,10 +67,10 @@ def make_contract(config: Config, use_test_size: bool = False) -> ImageContract:
     """The contract that a config states; NotSupportedError where no contract does the same to a picture."""
     inner = config.values.get("pretrained_cfg", config.values)  # of a config.json; or the config itself
     if not isinstance(inner, Mapping) or not _DEFAULTS.keys() & inner.keys():
-        raise make_config_error(config.name, "it has no pretrained_cfg of timm's")
+        raise make_config_error(config.name, "it has no pretrained_cfg from timm")
     config = Config(config.name, inner)
     for key in config.values.keys() - _DEFAULTS.keys() - HARMLESS:
-        raise make_config_error(config.name, f"timm's evaluation is not known to read the key {key}")
+        raise make_config_error(config.name, f"the key {key} is not known to be used by timm's evaluation")
     settings = _DEFAULTS | {key: config.values[key] for key in _DEFAULTS if config.values.get(key)}
     for key, value in settings.items():
         require_numbers(config.name, key, value)
@@ -109,7 +109,7 @@ def _read_geometry(name: str, settings: Mapping[str, object]) -> dict[str, Any]:
         return {"size": size, "scaling": Fit((height, width), ends=ends), "pad": pad}
     if mode != "center" or height != width:
         raise make_config_error(
-            name, f"crop_mode is {mode!r} and input_size {height}x{width}, but center needs a square"
+            name, f"crop_mode is {mode!r} and input_size {height}x{width}, but center requires a square"
         )
     return {"size": size, "scaling": CropRatio(ratio, ends=ends)}
 

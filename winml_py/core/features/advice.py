@@ -57,12 +57,12 @@ def describe_value(value: object) -> str:
 def make_value_hint(value: Any, descriptor: FeatureDescriptor) -> str:
     """What to bind in place of a value that is no tensor, picture, map or sequence for a feature."""
     if isinstance(value, np.ndarray) and not value.dtype.isnative:
-        return 'Bind it in the byte order of this machine: array.astype(array.dtype.newbyteorder("=")).'
+        return 'Convert it to the byte order of this machine: array.astype(array.dtype.newbyteorder("=")).'
     if value is None:
-        return "OpenCV's imread returns None if it cannot read a file, and dict.get if there is no key."
+        return "OpenCV's imread returns None if it cannot read a file, and dict.get if a key is missing."
     first = value[0] if isinstance(value, (list, tuple)) and value else value
     if len(getattr(descriptor, "shape", ())) == 4 and is_file(first, descriptor):
-        return "To bind a picture file: ImageFeatureValue.load(path)."
+        return "To bind a picture file, pass ImageFeatureValue.load(path)."
     if isinstance(descriptor, ShapedDescriptor) and (hint := _make_array_hint(value, descriptor)):
         return hint
     misfit = ""
@@ -85,7 +85,7 @@ def make_value_hint(value: Any, descriptor: FeatureDescriptor) -> str:
         if isinstance(value, float) and tensor_class.dtype.kind in "iu":
             return f"The feature takes whole numbers: bind int({value!r}), or {name}.from_numpy(array)."
         if isinstance(value, (list, tuple)) and not value:
-            return "It states no shape: bind an array."
+            return "Bind an array, because an empty list has no shape."
         hint = f"Bind a numpy array, a tensor such as {name}.from_numpy(array), or a list of {elements}"
         return f"{hint}; {misfit}." if misfit else f"{hint}."
     if isinstance(descriptor, SequenceFeatureDescriptor):
@@ -103,20 +103,20 @@ def make_kind_hint(value: Tensor, descriptor: ShapedDescriptor) -> str:
     if value.tensor_kind == TensorKind.UINT8 and isinstance(descriptor, ImageFeatureDescriptor):
         levels = descriptor.contract.pixel_range.name.lower().replace("_", " ")
         return (
-            f"Bind a picture: {describe_picture(shape)}. Or scale the numbers to {levels} yourself, as {dtype.name}: a "
-            "tensor is bound as it is."
+            f"Bind a picture: {describe_picture(shape)}. Or scale the numbers to {levels} yourself, as "
+            f"{dtype.name}, because a tensor is bound unchanged."
         )
     if value.tensor_kind == TensorKind.UINT8 and takes_picture(descriptor):
         return (
-            "If this is a picture, first state how the model was trained: "
-            f"model.contracts[{descriptor.name!r}] = ImageContract.imagenet(), or another preset, or "
-            f"ImageContract(...). Then bind {describe_picture(shape)}."
+            "If this is a picture, first specify the contract that the model was trained with: "
+            f"model.contracts[{descriptor.name!r}] = ImageContract.imagenet(), another preset, or ImageContract(...). "
+            f"Then bind {describe_picture(shape)}."
         )
     code = "" if value.is_placeholder else arrange(shape, descriptor)
     cast = _cast("array", dtype) + (code or "")
     cast += _describe_pixels(shape, descriptor)
     if value.tensor_kind == TensorKind.INT16 and dtype.kind == "f":
-        return f"Bind {dtype.name}. For 16-bit sound: {cast} / 32768; otherwise: {cast}."
+        return f"Bind {dtype.name}. For 16-bit sound, use {cast} / 32768; otherwise, use {cast}."
     if dtype.kind in "iu" and type(value).dtype.kind in "fiu" and not np.can_cast(type(value).dtype, dtype):
         limits = np.iinfo(dtype)
         cast += f" if its numbers are whole, from {limits.min} to {limits.max}"
@@ -158,7 +158,7 @@ def describe_size_mismatch(sizes: Shape, descriptor: ShapedDescriptor) -> str:
     if axis == 1 and expected[1] == 3 and arrange((3, *sizes), descriptor) == "[None]":
         return f"{wrong} For a gray picture, bind np.stack([array] * 3)[None]."
     if axis is None or not _is_channels_last(sizes):
-        return f"{wrong} It takes {' x '.join('any' if size == -1 else str(size) for size in expected)}."
+        return f"{wrong} The model takes {' x '.join('any' if size == -1 else str(size) for size in expected)}."
     # A picture whose other sizes do not fit either.
     any_size = tuple(size if place == axis else -1 for place, size in enumerate(expected))
     alpha = "[..., :3]" if (sizes[-1], expected[axis]) == (4, 3) else ""
@@ -168,7 +168,7 @@ def describe_size_mismatch(sizes: Shape, descriptor: ShapedDescriptor) -> str:
         if not (remaining := _describe_wrong_sizes(arranged, expected)):
             return f"{wrong} Bind array{alpha}{code}{pixels}."
         is_batch = not _describe_wrong_sizes(arranged[1:], expected[1:])
-        remedy = "Bind one picture after the other" if is_batch else "Resize the picture first"
+        remedy = "Bind the pictures one at a time" if is_batch else "Resize the picture first"
         return f"{wrong} As array{alpha}{code}: {remaining} {remedy}{pixels}."
     return f"{wrong} The model takes {expected[axis]} channels."
 
@@ -237,8 +237,8 @@ def _describe_pixels(sizes: Shape, descriptor: ShapedDescriptor) -> str:
     if not (takes_picture(descriptor) and len(sizes) == 3 and _is_channels_last(sizes)):
         return ""
     return (
-        f" if its numbers are already those that the model takes. For a picture, bind {describe_picture(sizes)}; "
-        "numbers from 0 to 1 first become bytes: array = (array * 255).round().astype(np.uint8)"
+        f" if its numbers are already prepared for the model. For a picture, bind {describe_picture(sizes)}. "
+        "Convert numbers from 0 to 1 to bytes first: array = (array * 255).round().astype(np.uint8)"
     )
 
 
@@ -259,7 +259,7 @@ def _describe_ragged(rows: Any, depth: int = 0) -> str:
     if not any(is_row):
         return ""
     if not all(is_row):
-        return "It mixes rows and single elements. Bind rows of one length."
+        return "The list mixes rows and single elements. Bind rows of one length."
     lengths = list(dict.fromkeys(map(len, rows)))
     if len(lengths) > 1:
         return f"The rows of a tensor must have one length, but these have {lengths[0]} and {lengths[1]}. Pad them."
@@ -295,7 +295,7 @@ def _make_array_hint(value: Any, descriptor: ShapedDescriptor) -> str:
     dtype = tensor_class.dtype
     if isinstance(value, (list, tuple)) and value:
         if dtype.kind == "O" and all(isinstance(text, bytes) for text in value):
-            return "Bind texts: [text.decode() for text in values]."
+            return "Bind text: [text.decode() for text in values]."
         if hint := _describe_ragged(value):
             return hint
         try:
@@ -311,12 +311,12 @@ def _make_array_hint(value: Any, descriptor: ShapedDescriptor) -> str:
     else:
         return ""
     if array.dtype.kind == "S" and dtype.kind == "O":
-        return f"Bind texts: np.char.decode({code}){arrange(array.shape, descriptor) or ''}."
+        return f"Bind text: np.char.decode({code}){arrange(array.shape, descriptor) or ''}."
     if array.dtype.kind == "O":
         misfits = [element for element in array.flat if not is_element(element, descriptor.tensor_kind)]
         if misfits:
             found = f"{misfits[0]!r:.60} ({type_name(misfits[0])})"
-            return f"It holds {found}, which does not fit: replace such elements first."
+            return f"The array contains {found}, which does not fit. Replace such elements first."
     elif array.dtype.kind not in "fiubUS" and array.dtype.type.__module__ != "ml_dtypes":
         return ""
     return f"Bind an array of {'str' if dtype.kind == 'O' else dtype.name}: {_cast(code, dtype)}" + (

@@ -49,12 +49,12 @@ class BindProperties(NamedTuple):
         if not isinstance(properties, Mapping):
             raise InvalidBindingError(
                 f"Expected a mapping of bind properties, got {type_name(properties)}.",
-                hint='Write {"ImageContract": contract} or {"BitmapBounds": [0, 0, 224, 224]}, for example.',
+                hint='Pass {"ImageContract": contract} or {"BitmapBounds": [0, 0, 224, 224]}, for example.',
             )
         fields: dict[str, Any] = {}
         for key, value in properties.items():
             if key not in _FIELDS and not is_silent:
-                raise InvalidBindingError(f"There is no bind property {key!r}.", hint=did_you_mean(key, _FIELDS))
+                raise InvalidBindingError(f"Unknown bind property {key!r}.", hint=did_you_mean(key, _FIELDS))
             if value is not None and key in _FIELDS:
                 fields[_FIELDS[key]] = _read_property(key, value)
         return cls(**fields, is_strict=not is_silent)
@@ -64,7 +64,7 @@ class BindProperties(NamedTuple):
         for key, field in _FIELDS.items() if self.is_strict else ():
             if key != "DisableTensorCpuSync" and getattr(self, field) is not None:
                 raise InvalidBindingError(
-                    f"The property {key} is for pictures, but {type_name(value)} is bound to {name} as numbers.",
+                    f"The property {key} is only for pictures, but {type_name(value)} is bound to {name} as numbers.",
                     hint=f"Omit {key}, or bind a picture: ImageFeatureValue.from_array(array, pixel_format).",
                 )
 
@@ -73,7 +73,7 @@ class BindProperties(NamedTuple):
         for key in ("BitmapBounds", "ImageSize"):
             if self.is_strict and getattr(self, _FIELDS[key]) is not None:
                 raise InvalidBindingError(
-                    f"The property {key} is for inputs, but {name} is an output.",
+                    f"The property {key} is only for inputs, but {name} is an output.",
                     hint=f"Omit {key}. The output is stretched to the whole bound picture.",
                 )
 
@@ -104,15 +104,15 @@ def _read_property(key: str, value: Any) -> Any:
         case "ImageContract":
             if isinstance(value, ImageContract):
                 return value
-            hint = "Pass ImageContract.imagenet(), or create one."
+            hint = "Pass ImageContract.imagenet() or your own."
         case "ImageSize":
             with suppress(InvalidArgumentError):
                 return require_size(value, label)
-            hint = "Expected height and width: (224, 224)."
+            hint = "Pass height and width: (224, 224)."
         case _:  # BitmapBounds
             with suppress(TypeError):
                 numbers = [operator.index(number) for number in value]
                 if len(numbers) == 4 and all(0 <= number < 1 << 32 for number in numbers):
                     return BitmapBounds(*numbers)
-            hint = "Expected four whole numbers: x, y, width, height."
+            hint = "Pass four whole numbers: x, y, width, height."
     raise InvalidBindingError(f"{label} is {value!r}.", hint=hint)

@@ -96,7 +96,7 @@ class TensorFeatureDescriptor(FeatureDescriptor):
     def describe(self) -> str:
         """The type in a line for people."""
         if not self.has_type:
-            return "of a type that the file does not state"
+            return "of a type that the file does not declare"
         word = self.onnx_type or format_kind(self.tensor_kind)
         if not self.has_rank:
             return f"{word} of any shape"
@@ -236,7 +236,7 @@ def describe_size_conflict(
     """How a stated height and width contradict a side that the model fixes; "" where they do not."""
     for side, axis, stated in zip(("height", "width"), contract.axes()[1:], size or (), strict=False):
         if (fixed := feature.shape[axis]) not in (-1, stated):
-            return f"The {side} of the model variable {feature.name} is {fixed}, and {by} states {stated}."
+            return f"The {side} of the model variable {feature.name} is {fixed}, but {by} specifies {stated}."
     return ""
 
 
@@ -296,8 +296,8 @@ def _make_descriptor(kind: OnnxType, name: str, description: str, contract: Imag
             )
         case OtherType(other):
             raise NotSupportedError(
-                f"The model variable {name} is of ONNX type {other}; Windows ML takes tensors, maps and sequences.",
-                hint="Export the model without it, for instance with a plain required tensor in its place.",
+                f"The model variable {name} has ONNX type {other}; Windows ML supports tensors, maps and sequences.",
+                hint="Export the model without it, for example with a required tensor in its place.",
             )
 
 

@@ -79,7 +79,7 @@ def read_array(source: str | os.PathLike[str] | bytes | bytearray) -> Array:
     if not isinstance(source, (bytes, bytearray)):
         refuse_address(source)
         if not os.path.exists(source):
-            raise InvalidArgumentError(f"{name}: There is no such file.", hint=suggest_path(source))
+            raise InvalidArgumentError(f"{name}: The file does not exist.", hint=suggest_path(source))
     try:
         with io.BytesIO(source) if isinstance(source, (bytes, bytearray)) else open(source, "rb") as file:
             # Given a path, numpy leaves the file open where it is an archive.
@@ -94,4 +94,6 @@ def read_array(source: str | os.PathLike[str] | bytes | bytearray) -> Array:
         raise
     except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
         # NumPy's message varies between versions, and advises trusting the file.
-        raise InvalidArgumentError(f"{name}: It holds no array.", hint="Write one with numpy.save.") from error
+        raise InvalidArgumentError(
+            f"{name}: Expected one array in NumPy's .npy format.", hint="Write it with numpy.save."
+        ) from error

@@ -237,9 +237,9 @@ class PreprocessPlan:
         if len(tensors) > 1:
             tensor_sizes = ", ".join(sorted(f"{width}x{height}" for height, width in tensors))
             raise InvalidArgumentError(
-                f"The model variable {self.descriptor.name} takes any size, but pictures of one batch must agree on "
-                f"it; these become {tensor_sizes}.",
-                hint="State a size: ImageContract(size=(height, width)), or scale or crop the pictures first.",
+                f"The model variable {self.descriptor.name} takes any size, but all pictures of a batch must have the "
+                f"same size; these become {tensor_sizes}.",
+                hint="Specify a size with ImageContract(size=(height, width)), or scale or crop the pictures first.",
             )
         return placements
 
@@ -329,17 +329,17 @@ def _require_fit(
     is_image = isinstance(descriptor, ImageFeatureDescriptor)
     has_unsupported_metadata = isinstance(descriptor, TensorFeatureDescriptor) and descriptor.unsupported_image_metadata
     if has_unsupported_metadata and properties.contract is None:
-        hint = "The model's Image.* metadata are not supported; bind a tensor, or state an ImageContract."
+        hint = "The model's Image.* metadata are not supported. Bind a tensor, or specify an ImageContract."
         raise make_misfit_error(InvalidBindingError, hint)
     if len(descriptor.shape) != 4:
-        hint = "Pictures need a tensor of 4 dimensions: batch, channels, height, width."
+        hint = "Pictures require a tensor of 4 dimensions: batch, channels, height, width."
         raise make_misfit_error(SizeMismatchError, hint)
 
     # The elements: those that the contract states, or floats.
     stated_kind = properties.contract.tensor_kind if properties.contract else None
     if stated_kind is not None and stated_kind != descriptor.tensor_kind:
         element_type = format_kind(descriptor.tensor_kind)
-        hint = f"The contract is for {format_kind(stated_kind)}, and the feature's elements are {element_type}."
+        hint = f"The contract is for {format_kind(stated_kind)}, but the feature's elements are {element_type}."
         raise make_misfit_error(InvalidBindingError, hint)
     is_float = descriptor.tensor_kind in (TensorKind.FLOAT, TensorKind.FLOAT16)
     if not is_float and not is_image and stated_kind is None:
@@ -391,9 +391,9 @@ def choose_contract(descriptor: ShapedDescriptor, properties: BindProperties = N
     formats = BitmapPixelFormat.RGBA8, BitmapPixelFormat.BGRA8, BitmapPixelFormat.GRAY8
     if pixel_format is not None and pixel_format not in formats:
         raise InvalidBindingError(
-            f"The property BitmapPixelFormat is {pixel_format.name}; for the channels of a tensor, expected "
-            "RGBA8, BGRA8 or GRAY8.",
-            hint="To state the pixel format of an array, use ImageFeatureValue.from_array(array, pixel_format).",
+            f"The property BitmapPixelFormat is {pixel_format.name}, but the channels of a tensor can only be RGBA8, "
+            "BGRA8 or GRAY8.",
+            hint="To specify the pixel format of an array, use ImageFeatureValue.from_array(array, pixel_format).",
         )
     return _override_contract(contract, properties.pixel_range, pixel_format)
 

@@ -154,7 +154,7 @@ def prepare(
     check_tensor(source, feature, needs_cast(source, feature))
     storage = private_state(source)
     if source.is_placeholder:
-        hint = "Give the tensor data: create_from_array, from_numpy"
+        hint = "Create the tensor with create_from_array or from_numpy"
         hint += ", or write to its to_numpy()." if storage.shape else "."
         raise InvalidBindingError(
             f"The model variable {feature.name} is an input, but has no associated resources to bind.", hint=hint
@@ -200,7 +200,7 @@ def _fits_as_it_is(array: Array, feature: FeatureDescriptor) -> bool:
 def wrap_memory(array: DeviceArray) -> Tensor:
     """A tensor over CUDA memory; InvalidBindingError where there is none for its element type."""
     if array.dtype not in CLASSES_BY_DTYPE:
-        raise InvalidBindingError(f"There is no tensor class for {array.dtype}.", hint="Cast the array on the device.")
+        raise InvalidBindingError(f"No tensor class exists for {array.dtype}.", hint="Cast the array on the device.")
     return wrap_device_array(CLASSES_BY_DTYPE[array.dtype], array)
 
 
@@ -259,8 +259,8 @@ def _find_pixel_format(
         return BitmapPixelFormat.GRAY8
     raise InvalidBindingError(
         f"The model variable {descriptor.name} is a picture, but an array of {'x'.join(map(str, sizes))} does not "
-        "state whether its channels are red, green, blue or blue, green, red.",
-        hint=f"State it: {describe_picture(sizes)}. Or bind an array of height x width x channels with "
+        "specify whether its channels are red, green, blue or blue, green, red.",
+        hint=f"Specify the order: {describe_picture(sizes)}. Or bind an array of height x width x channels with "
         '{"BitmapPixelFormat": BitmapPixelFormat.RGB8}.',
     )
 
@@ -386,7 +386,7 @@ def _infer_shape(descriptor: TensorFeatureDescriptor, count: int) -> tuple[int, 
     if not fits:
         raise InvalidArgumentError(
             f"The model variable {descriptor.name} expects {descriptor.expects()}, got {count} elements.",
-            hint=f"It takes {'' if is_fixed else 'a multiple of '}{fixed_count}.",
+            hint=f"Pass {'' if is_fixed else 'a multiple of '}{fixed_count} elements.",
         )
     return tuple(count // fixed_count if size == -1 else size for size in sizes)
 
@@ -409,7 +409,7 @@ def check_tensor(value: Tensor, descriptor: FeatureDescriptor, is_cast: bool = F
     if value.has_open_references:
         raise InvalidBindingError(
             "The tensor has outstanding memory buffer references that must be closed prior to evaluation!",
-            hint="Close what create_reference() returned, or use get_buffer(), which needs no closing.",
+            hint="Close what create_reference() returned, or use get_buffer(), which does not need to be closed.",
         )
 
 
@@ -431,7 +431,7 @@ def require_location(array: DeviceArray, descriptor: FeatureDescriptor, location
     if array.location != location:
         here = f"on {location}" if location else "on the CPU"
         raise InvalidBindingError(
-            f"The model variable {descriptor.name} cannot be bound to a tensor in the memory of {array.location}: the "
-            f"session runs {here}.",
+            f"The model variable {descriptor.name} cannot be bound to a tensor in the memory of {array.location}, "
+            f"because the session runs {here}.",
             hint=f"Bind {array.host_copy}, a copy in the host's memory.",
         )

@@ -87,7 +87,7 @@ class Tensor(Closeable, Object):
             relation = "exceeds" if elements.size > math.prod(sizes) else "is not"
             raise InvalidArgumentError(
                 f"Argument size ({elements.size}) {relation} the tensor size ({math.prod(sizes)}) of shape {sizes}.",
-                hint="Check the shape; one size may be -1.",
+                hint="Correct the shape; one size may be -1.",
                 hresult=cls._length_hresult,
             )
         array = allocate_zeros(cls, sizes)
@@ -128,7 +128,7 @@ class Tensor(Closeable, Object):
         if elements.size != math.prod(sizes):
             raise InvalidArgumentError(
                 f"The buffer holds {elements.size} elements, but the shape {sizes} needs {math.prod(sizes)}.",
-                hint="One size may be -1.",
+                hint="Correct the shape; one size may be -1.",
             )
         return _make_tensor(cls, elements.reshape(sizes), sizes)
 
@@ -247,7 +247,7 @@ class Tensor(Closeable, Object):
         if array.shape != self._private_state.shape:
             raise SizeMismatchError(
                 f"A tensor of shape {self._private_state.shape} cannot hold an array of shape {array.shape}.",
-                hint="Create a new tensor for another shape.",
+                hint="Create a new tensor for a different shape.",
             )
         if device_array is not None:
             device_array.write(array)
@@ -303,7 +303,7 @@ class Tensor(Closeable, Object):
             import cupy
         except ImportError as error:
             raise MissingPackageError(
-                f"CuPy cannot be imported: {error}.", hint="pip install 'winml-py[cuda]'"
+                f"CuPy cannot be imported: {error}.", hint="Run pip install 'winml-py[cuda]'."
             ) from error
         self._private_state.require_open()
         self._private_state.require_valid()
@@ -378,7 +378,8 @@ def _read_shape(shape: Iterable[int], free: int | None = 1) -> tuple[int, ...]:
         raise InvalidArgumentError(f"Expected a shape of whole numbers: {error}.") from error
     if any(size < -1 for size in sizes) or (free is not None and sizes.count(-1) > free):
         raise InvalidArgumentError(
-            f"The shape {sizes} is invalid: sizes are 0 or more, and one may be -1.", hint="Try (1, -1)."
+            f"The shape {sizes} is invalid: sizes must be 0 or more, but one may be -1.",
+            hint="Pass a valid shape, for example (1, -1).",
         )
     return sizes
 
@@ -448,7 +449,7 @@ class TensorStorage:
             if self.shape is None or -1 in self.shape:
                 raise IllegalCallError(
                     f"This {self.owner.__name__} has no data yet.",
-                    hint="It gets data when it is bound to an output and the session evaluates, or from create(shape).",
+                    hint="Bind it to an output and evaluate, or create it with create(shape).",
                 )
             with _lock:
                 array = self.array = allocate_zeros(self.owner, self.shape) if self.array is None else self.array
@@ -490,7 +491,7 @@ class TensorStorage:
         """Raises IllegalCallError if a failed evaluation should have written the tensor."""
         if self.is_invalid:
             raise IllegalCallError(
-                f"This {self.owner.__name__} is an output of an evaluation that failed or was stopped; its data are "
+                f"This {self.owner.__name__} is an output of an evaluation that failed or was stopped, so its data are "
                 "invalid.",
                 hint="Evaluate again, or use another tensor.",
             )

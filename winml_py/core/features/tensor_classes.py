@@ -165,7 +165,7 @@ class TensorString(Tensor):
 
 class _TensorClasses(dict[TensorKind, type[Tensor]]):
     def __missing__(self, kind: TensorKind) -> type[Tensor]:
-        raise NotSupportedError(f"There is no tensor class for {kind.name}.", hint="Add a Cast to the model.")
+        raise NotSupportedError(f"No tensor class exists for {kind.name}.", hint="Add a Cast to the model.")
 
 
 TENSOR_CLASSES = _TensorClasses({cls.tensor_kind: cls for cls in Tensor.__subclasses__()})

@@ -65,7 +65,7 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
             return
         if not isinstance(contract, ImageContract):
             raise InvalidArgumentError(
-                f"The contract of {name} is {contract!r}.", hint="Pass ImageContract.imagenet(), or create one."
+                f"The contract of {name} is {contract!r}.", hint="Pass ImageContract.imagenet() or your own."
             )
         if not feature.fits(contract):
             elements = "" if contract.tensor_kind is None else f", for {format_kind(contract.tensor_kind)}"
@@ -95,7 +95,7 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
     def __repr__(self) -> str:
         images = (feature for feature in self._features.values() if isinstance(feature, ImageFeatureDescriptor))
         stated = {image.name: image.contract for image in images if image.name not in self._attached}
-        return f"AttachedContracts({self._attached!r}" + (f"; the model states {stated!r})" if stated else ")")
+        return f"AttachedContracts({self._attached!r}" + (f"; the model specifies {stated!r})" if stated else ")")
 
     def apply_to(self, feature: FeatureDescriptor) -> FeatureDescriptor:
         """The feature as an image with its attached contract; unchanged if none is attached."""
@@ -158,8 +158,8 @@ class MissingContracts:
             largest = ", ".join(f"{width}x{height}" for height, width in self.checked[1]) if self.checked else ""
             text = (
                 f"The contract of the input {name!r} was learned from a function, and a picture of "
-                f"{large[1]}x{large[0]} is larger than any that it was checked on ({largest}). Compare the tensor with "
-                "the function's result, or bind a smaller picture."
+                f"{large[1]}x{large[0]} is larger than any that the contract was checked on ({largest}). Compare the "
+                "tensor with the function's result, or bind a smaller picture."
             )
         elif self.checked is not None or properties.pixel_range is not None:
             return  # the range is the function's, or the bind's own
@@ -171,7 +171,7 @@ class MissingContracts:
             text = f"The contract of the input {name!r} is {plan.contract.describe()}. {odd} " + (
                 "Its mean is for one range and its std for another."
                 if meant is plan.contract.pixel_range
-                else f"If mean and std are for {meant.name}, state pixel_range=LearningModelPixelRange.{meant.name}."
+                else f"If mean and std are for {meant.name}, specify pixel_range=LearningModelPixelRange.{meant.name}."
             )
         mine = object()
         if self._warned.setdefault((name, plan.is_stated), mine) is mine:  # only one thread warns
@@ -208,9 +208,9 @@ def _read_evidence(metadata: Mapping[str, str]) -> tuple[ImageContract, list[Siz
 def _describe_assumptions(name: str, contract: ImageContract, properties: BindProperties) -> str:
     part = "the centre of the picture" if properties.bounds is None else "the given bounds"
     return (
-        f"Nothing states how to prepare pictures for the input {name!r}. As in Windows ML, the library assumes "
-        f"{_ORDERS[contract.pixel_format]}, {_RANGES[contract.pixel_range]}, cropped to {part}. "
-        f"State the contract, for example model.contracts[{name!r}] = ImageContract.imagenet()."
+        f"No image contract is specified for the input {name!r}. As in Windows ML, the library assumes "
+        f"{_ORDERS[contract.pixel_format]}, {_RANGES[contract.pixel_range]}, cropped to {part}. Specify the contract, "
+        f"for example model.contracts[{name!r}] = ImageContract.imagenet()."
     )
 
 
@@ -284,7 +284,7 @@ def _make_misfit_error(
             find_fixed_sides(tensor, contract)
     hint = (
         "A picture's tensor has four dimensions, one of which holds the channels. If their order or number differs, "
-        "state the layout and the pixel_format of the contract. Otherwise, the model takes no pictures."
+        "specify the layout and the pixel_format of the contract. Otherwise, the model takes no pictures."
     )
     if contract.channels == 3 and any(feature.shape[contract.axes()[0]] == 1 for feature in tensors):
         hint = "The model takes gray pictures: the pixel_format of their contract is GRAY8."
@@ -316,7 +316,7 @@ def apply_published(
         refusal = None
     for name, own_part in own_parts.items():
         if parts.pop(name, own_part) != own_part:
-            message = "%s: The %s of %s and of the model itself differ. The latter are used."
+            message = "%s: The %s in %s and in the model itself differ. The latter are used."
             logger.warning(message, published.folder, name, sources[name])
         sources[name] = sources.get("metadata", sources["model"])
     if "contract" in parts:
@@ -327,14 +327,14 @@ def apply_published(
             types = ", ".join(f"{feature.name}: {format_type(feature)}" for feature in inputs)
             refusal = NotSupportedError(
                 f"{sources['contract']}: It is for one picture, {size}, which the model does not take: {types}.",
-                hint="State it: model.contracts[name] = ImageContract(...).",
+                hint="Specify the contract: model.contracts[name] = ImageContract(...).",
             )
         else:
             inputs = [as_image(feature, contract) if feature is picture_input else feature for feature in inputs]
     if "labels" in parts:
         count, score_count = len(parts["labels"]), _count_scores(outputs)
         if score_count not in (None, count):
-            message = "%s: %s has %d labels for %d scores; they are not used."
+            message = "%s: %s has %d labels for %d scores, so the labels are not used."
             logger.warning(message, published.folder, sources["labels"], count, score_count)
             del parts["labels"], sources["labels"]
     return inputs, Published(published.folder, parts, sources, refusal)

@@ -57,7 +57,7 @@ class LearningModel(Closeable, Object):
         """Use `load`, `load_from_file_path` or `load_from_stream`."""
         if not isinstance(content, ModelContent):
             raise InvalidArgumentError(
-                "A LearningModel cannot be created from a path directly.", hint="Write LearningModel.load(path)."
+                "A LearningModel cannot be created from a path directly.", hint="Call LearningModel.load(path)."
             )
         self._private_state = content
 
@@ -84,7 +84,7 @@ class LearningModel(Closeable, Object):
         """
         model_operators = ModelOperators.from_list(operators)
         if file and not isinstance(source, (str, os.PathLike)):
-            raise InvalidArgumentError("file= names a model in a folder, but the source is not the path of a folder.")
+            raise InvalidArgumentError("file= selects a model in a folder, but the source is not a folder's path.")
         if isinstance(source, (str, os.PathLike)):
             if not file and not os.path.isdir(source):
                 return cls._load_file(source, model_operators)

@@ -149,7 +149,7 @@ def read_header(buffer: ModelBytes) -> Header:
                 header.metadata[key] = value
     if header.graph is _NO_GRAPH:
         raise CorruptModelError(
-            f"Failed to parse the model: {len(buffer):,} bytes hold no graph.",
+            f"Failed to parse the model: {len(buffer):,} bytes contain no graph.",
             hint="Check that the file is an ONNX model, and that it is not empty.",
         )
     return header

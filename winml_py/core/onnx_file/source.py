@@ -198,7 +198,7 @@ class FileSource(NamedTuple):
     def _make_changed_error(self) -> CorruptModelError:
         return CorruptModelError(
             f"{self.path}: The file, or a file with its weights, has changed since the model was loaded from it.",
-            hint="Load it again, and replace model files by renaming, never in place.",
+            hint="Load the model again. Replace model files by renaming, never in place.",
         )
 
     def require_data_files(self) -> None:
@@ -211,8 +211,8 @@ class FileSource(NamedTuple):
             # The name as it is: the engine opens that, and `sub/../x` does not exist without `sub`.
             if location not in ends and not os.path.isfile(os.path.join(self.folder, location)):
                 raise ModelNotFoundError(
-                    f"{self.path}: The model keeps the weight {name} in the file {location}, "
-                    f"which is not in {self.folder}.",
+                    f"{self.path}: The model stores the weight {name} in the file {location}, which is not in "
+                    f"{self.folder}.",
                     hint="Copy the data file next to the model, under its original name.",
                 )
             ends[location] = max(ends.get(location, 0), weight.end)
@@ -266,9 +266,9 @@ class BytesSource(NamedTuple):
         """
         for weight in find_external_weights(self.data):
             raise ModelNotFoundError(
-                f"The model keeps the weight {weight.name} in the file {weight.location}, "
-                "and a model loaded from memory has no folder to look in.",
-                hint="Load it from its path, or save it as one file.",
+                f"The model stores the weight {weight.name} in the file {weight.location}, but a model loaded from "
+                "memory has no folder to look in.",
+                hint="Load the model from its path, or save it as one file.",
             )
         if sum(weight.size for weight in header.weights) < MAPPED_FROM:
             return cut_weights(self.data, header, "") if has_replaceable_weights(header) else self.data
@@ -301,8 +301,8 @@ def _require_inside(path: str, weights: Iterable[Weight]) -> None:
     for weight in {weight.location: weight for weight in weights}.values():
         if _is_outside(path, weight.location):
             raise CorruptModelError(
-                f"{path}: The model keeps the weight {weight.name} in {weight.location}, outside its folder.",
-                hint="A model can only use files in its own folder. Move the data file there, and update the model.",
+                f"{path}: The model stores the weight {weight.name} in {weight.location}, outside its folder.",
+                hint="Move the data file into the model's folder, the only one it can use, and update the model.",
             )
 
 
@@ -373,7 +373,7 @@ class PackedFile(NamedTuple):
             source, header = FileSource.open(self.path)
         except ModelNotFoundError as error:
             raise ModelNotFoundError(
-                f"The model was pickled by its path, and {self.path} cannot be opened in this process.",
+                f"The model was pickled by its path, but {self.path} cannot be opened in this process.",
                 hint="Put the file there on every machine, or load the model from its bytes before it is pickled.",
             ) from error
         stamps = source.read_data_stamps()
