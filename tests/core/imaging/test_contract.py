@@ -318,10 +318,10 @@ def test_shrinking_much_is_near_pillow(cat: Any) -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"pixel_format": BitmapPixelFormat.NV12}, "Expected BitmapPixelFormat.RGB8"),
+        ({"pixel_format": BitmapPixelFormat.NV12}, "Pass BitmapPixelFormat.RGB8"),
         ({"scaling": Fit}, "Pass a rule of winml_py.scaling"),
         ({"scaling": 256}, "The scaling of an image contract is 256"),
-        ({"pixel_range": 7}, "Expected one of LearningModelPixelRange: ZERO_TO255"),
+        ({"pixel_range": 7}, "Pass a member of LearningModelPixelRange: ZERO_TO255"),
         ({"mean": (1, 2)}, "one finite number, or 3"),
         ({"mean": "123"}, "expected a number, or a list"),
         ({"mean": {1, 2, 3}}, "expected a number, or a list"),
@@ -330,13 +330,13 @@ def test_shrinking_much_is_near_pillow(cat: Any) -> None:
         ({"std": (1, 0, 1)}, "std other than 0"),
         ({"std": (1, float("nan"), 1)}, "finite"),
         ({"tensor_kind": TensorKind.INT64}, "FLOAT, FLOAT16 or UINT8"),
-        ({"kernel": 17}, "kernel of an image contract is 17. Expected one of ImageKernel: NEAREST"),
+        ({"kernel": 17}, "kernel of an image contract is 17. Pass a member of ImageKernel: NEAREST"),
         ({"kernel": ZERO_TO_ONE}, "kernel of an image contract is <LearningModelPixelRange"),
         ({"pad": (1, 2)}, "red, green and blue"),
         ({"pad": "abc"}, "red, green and blue"),
         ({"std": (1e-50,)}, "std other than 0"),
         ({"mean": (1e300,)}, "one finite number"),
-        ({"pixel_format": [1]}, "Expected BitmapPixelFormat.RGB8"),
+        ({"pixel_format": [1]}, "Pass BitmapPixelFormat.RGB8"),
         ({"tensor_kind": [1]}, "FLOAT, FLOAT16 or UINT8"),
         ({"pad": (1, 2, 256)}, "0 to 255"),
         ({"gray": 9}, "gray of an image contract is 9"),
@@ -494,7 +494,7 @@ def test_contracts_that_do_not_fit() -> None:
     picture = bitmap("RGB8", 12, 9)
     for contract, kind, words in (
         (ImageContract(GRAY8), InvalidBindingError, "1 channels in a tensor, not 3"),
-        (ImageContract(RGB8, tensor_kind=TensorKind.FLOAT16), InvalidBindingError, "for Float16, and the"),
+        (ImageContract(RGB8, tensor_kind=TensorKind.FLOAT16), InvalidBindingError, "for Float16, but the"),
         (ImageContract(RGB8, layout=TensorLayout.NHWC), InvalidArgumentError, "not 6, in a tensor of layout NHWC"),
         ("imagenet", InvalidBindingError, "ImageContract is 'imagenet'"),
     ):

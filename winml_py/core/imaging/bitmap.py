@@ -114,9 +114,9 @@ class SoftwareBitmap(Object, Closeable):
             raise InvalidArgumentError(message, hint=_suggest_fix(pixels))
         if pixel_format is None:
             raise InvalidArgumentError(
-                "The channel order of the array is not stated.",
-                hint="State it: BitmapPixelFormat.RGB8 for arrays from Pillow, imageio and matplotlib, BGR8 for "
-                f"OpenCV, GRAY8 for one channel. {_suggest_fix(pixels)}".rstrip(),
+                "The channel order of the array is not specified.",
+                hint="Specify BitmapPixelFormat.RGB8 for arrays from Pillow, imageio and matplotlib, BGR8 for OpenCV, "
+                f"or GRAY8 for one channel. {_suggest_fix(pixels)}".rstrip(),
             )
         layout = find_layout(pixel_format)
         # Many libraries make gray pictures of height x width x 1.
@@ -136,7 +136,7 @@ class SoftwareBitmap(Object, Closeable):
             raise InvalidArgumentError(f"The array {_describe(pixels)} has no pixels.")
         # NV12 and similar formats: below the brightness plane, half as many rows of colour.
         if layout.is_planar and pixels.shape[0] % 3:
-            raise InvalidArgumentError(f"{pixels.shape[0]} rows are not one and a half times a height.")
+            raise InvalidArgumentError(f"Expected a multiple of 3 rows, 3/2 of the height, got {pixels.shape[0]}.")
         pixel_format = require_member(BitmapPixelFormat, pixel_format, "The pixel format")
         bitmap = cls._hold(
             cls.__new__(cls), pixels, pixel_format, require_member(BitmapAlphaMode, alpha, "The alpha mode")
@@ -205,7 +205,7 @@ class SoftwareBitmap(Object, Closeable):
         """
         if not self.is_valid:
             raise IllegalCallError(
-                "The picture is an output of an evaluation that failed or was stopped; its pixels are invalid.",
+                "The picture is an output of an evaluation that failed or was stopped, so its pixels are invalid.",
                 hint="Evaluate again.",
             )
         pixels = self._pixels  # another thread may close it in between
@@ -284,7 +284,7 @@ class SoftwareBitmap(Object, Closeable):
         """Copies the pixels to a bitmap of the same size, converted to its format."""
         target = bitmap.to_numpy()
         if (bitmap.pixel_width, bitmap.pixel_height) != (self._width, self._height):
-            raise InvalidArgumentError(f"{bitmap!r} does not have the size of {self!r}.")
+            raise InvalidArgumentError(f"Expected the size of {self!r}, got {bitmap!r}.")
         pixels = convert(self.to_numpy(), self._format, bitmap.bitmap_pixel_format)
         target[:] = convert_alpha(pixels, bitmap.bitmap_pixel_format, self._alpha, bitmap.bitmap_alpha_mode)
 
@@ -363,16 +363,16 @@ def _suggest_fix(array: Pixels, pixel_format: BitmapPixelFormat | None = None) -
     if array.dtype.kind in "fiu" and array.dtype.itemsize > 1 + (array.dtype.kind == "u"):
         lowest, highest = (float(array.min()), float(array.max())) if array.size else (0.0, 0.0)
         if not 0 <= lowest <= highest <= 255:
-            return "Its numbers are not levels from 0 to 255. Bind the array itself: binding.bind(name, array)."
+            return "The numbers are not levels from 0 to 255. Bind the array itself: binding.bind(name, array)."
         is_share = array.dtype.kind == "f" and highest <= 1
         code = f"({code} * 255).round().astype(np.uint8)" if is_share else f"{code}.round().astype(np.uint8)"
     hints = [f"Pass {code}."] if code != "array" else []
     if array.dtype.kind == "f":
-        hints.append("Bind numbers that are prepared for the model as they are: binding.bind(name, array).")
+        hints.append("If the numbers are prepared for the model, bind the array itself: binding.bind(name, array).")
     channels = array.shape[2] if array.ndim == 3 else 1
     names = {1: "GRAY8", 3: "RGB8 or, from OpenCV, BGR8", 4: "RGBA8 or, from OpenCV, BGRA8"}
     if pixel_format is not None and channels in names and find_layout(pixel_format).channels != channels:
-        hints.append(f"The format of such an array is BitmapPixelFormat.{names[channels]}.")
+        hints.append(f"For such an array, pass BitmapPixelFormat.{names[channels]}.")
     return " ".join(hints)
 
 

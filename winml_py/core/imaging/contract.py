@@ -135,30 +135,30 @@ class ImageContract:
             "pixel_format": _require_channel_order(self.pixel_format),
             "pad": _require_levels(self.pad),
             "size": require_size(self.size, "The size of an image contract"),
-            "exact": require_bool(self.exact, "The exact of an image contract"),
+            "exact": require_bool(self.exact, "The field exact of an image contract"),
         }
         for field in fields(self):
             if isinstance(field.default, IntEnum) and field.name not in checked:
-                value, what = getattr(self, field.name), f"The {field.name} of an image contract"
+                value, what = getattr(self, field.name), f"The field {field.name} of an image contract"
                 checked[field.name] = require_member(type(field.default), value, what)
         for name, value in checked.items():  # bypasses the frozen dataclass, which nobody has seen yet
             object.__setattr__(self, name, value)
         if self.gray is not ImageGray.WINDOWS and self.channels > 1:
             raise InvalidArgumentError(
-                f"The contract says how colours become gray, but its tensor is {self.pixel_format.name}.",
-                hint="Omit gray, or state GRAY8.",
+                f"The contract specifies how colours become gray, but its tensor is {self.pixel_format.name}.",
+                hint="Omit gray, or specify GRAY8.",
             )
         for name in ("mean", "std"):
             object.__setattr__(self, name, self._require_per_channel(name))
         # In float32, as tensors are computed: it rounds 1e-50 to 0.
         if 0 in np.array(self.std).astype(np.float32):
-            raise InvalidArgumentError("Expected a std other than 0.", hint="Omit the std, or write 1.")
+            raise InvalidArgumentError("Expected a std other than 0.", hint="Omit the std, or pass 1.")
         if self.tensor_kind is not None and self.tensor_kind not in METADATA_FIELDS["Image.DataType"][1].values():
             raise InvalidArgumentError(f"Expected a FLOAT, FLOAT16 or UINT8 tensor, got {self.tensor_kind!r}.")
         if not isinstance(self.scaling, Scaling):
             raise InvalidArgumentError(
                 f"The scaling of an image contract is {self.scaling!r}.",
-                hint="Pass a rule of winml_py.scaling: ImageContract(scaling=ShortestSide(256)).",
+                hint="Pass a rule of winml_py.scaling, for example ImageContract(scaling=ShortestSide(256)).",
             )
 
     def _require_per_channel(self, name: str) -> Floats:
@@ -176,7 +176,7 @@ class ImageContract:
         if len(numbers) not in (0, self.channels) or not fits:
             raise InvalidArgumentError(
                 f"The {name} of a {self.pixel_format.name} contract is {value!r}.",
-                hint=f"Expected one finite number, or {self.channels}: one for each channel.",
+                hint=f"Pass one finite number, or {self.channels}, one for each channel.",
             )
         return numbers
 
@@ -274,8 +274,8 @@ class ImageContract:
         if BitmapPixelFormat.GRAY8 in (order, self.pixel_format):
             if len(set(mean)) > 1 or len(set(std)) > 1:
                 raise InvalidArgumentError(
-                    f"The mean and the std of {self.describe()} are per colour, but {order.name} has none.",
-                    hint="State them again: replace(contract, pixel_format=..., mean=..., std=...).",
+                    f"The mean and the std of {self.describe()} are per colour, but {order.name} has no colours.",
+                    hint="Specify them again: replace(contract, pixel_format=..., mean=..., std=...).",
                 )
             mean, std = mean[:1], std[:1]
         elif order is not self.pixel_format:
@@ -326,7 +326,7 @@ class ImageContract:
             distance = high - low
             is_mean_too_small = -0.0039 * distance < low < -0.0002 * distance
             if is_mean_too_small or not (0.05 <= distance <= 300 and low <= distance and high >= -distance):
-                return f"Black becomes {black + 0:.4g} and white {white:.4g}, as in hardly any model."
+                return f"Black becomes {black + 0:.4g} and white {white:.4g}, which hardly any model expects."
         return ""
 
     def numbers(self, dtype: DType) -> Array:
@@ -366,7 +366,7 @@ def _require_channel_order(pixel_format: BitmapPixelFormat) -> BitmapPixelFormat
             return order
     raise InvalidArgumentError(
         f"The pixel format of a contract is {pixel_format!r}.",
-        hint="Expected BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8 or BitmapPixelFormat.GRAY8.",
+        hint="Pass BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8 or BitmapPixelFormat.GRAY8.",
     )
 
 
@@ -376,7 +376,7 @@ def _require_levels(pad: Any) -> tuple[int, ...]:
     except TypeError:
         levels = ()
     if len(levels) != 3 or not all(0 <= level <= 255 for level in levels):
-        raise InvalidArgumentError(f"The pad colour is {pad!r}.", hint="Expected red, green and blue, 0 to 255.")
+        raise InvalidArgumentError(f"The pad colour is {pad!r}.", hint="Pass red, green and blue from 0 to 255.")
     return levels
 
 
@@ -388,8 +388,8 @@ def _read_value(key: str, text: str) -> Any:
     try:
         return words[text] if words else tuple(number(part) for part in text.split(","))
     except (KeyError, ValueError):
-        hint = f"Known: {', '.join(words)}." if words else "Write numbers with commas: 0.485,0.456,0.406."
-        raise InvalidArgumentError(f"The model's metadata say {key} is {text!r}.", hint=hint) from None
+        hint = f"Known values: {', '.join(words)}." if words else "Separate numbers with commas: 0.485,0.456,0.406."
+        raise InvalidArgumentError(f"The model's metadata contain an invalid {key}: {text!r}.", hint=hint) from None
 
 
 # The placement of a picture in its tensor.
@@ -494,7 +494,7 @@ def require_scaled(placement: Placement, tensor: Sides, limit: int) -> None:
         raise InvalidBindingError(
             f"A picture of {width}x{height} would be scaled to {scaled_width}x{scaled_height} pixels, "
             f"and the limit is {limit:,}.",
-            hint="Bind a part of it with BitmapBounds, or state another scaling in the contract.",
+            hint="Bind a part of the picture with BitmapBounds, or specify another scaling in the contract.",
         )
 
 
@@ -536,5 +536,5 @@ def require_inside(bounds: BitmapBounds, width: int, height: int) -> None:
         raise InvalidBindingError(
             f"BitmapBounds of {crop_width}x{crop_height} at ({x}, {y}) do not lie inside the picture of "
             f"{width}x{height}.",
-            hint="Expected x, y, width and height, in pixels of the picture.",
+            hint="Pass x, y, width and height, in pixels of the picture.",
         )

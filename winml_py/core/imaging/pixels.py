@@ -88,7 +88,7 @@ def find_layout(pixel_format: BitmapPixelFormat) -> Layout:
     if layout is None:
         names = ", ".join(held.name for held in _LAYOUTS)
         raise InvalidArgumentError(
-            f"Pictures cannot be held as {getattr(pixel_format, 'name', repr(pixel_format))}.",
+            f"Pictures cannot have the pixel format {getattr(pixel_format, 'name', repr(pixel_format))}.",
             hint=f"Use one of {names}.",
         )
     return layout
@@ -99,8 +99,8 @@ def require_even(pixel_format: BitmapPixelFormat, width: int, height: int) -> No
     layout = find_layout(pixel_format)
     if pixel_format in VIDEO_FORMATS and (width % 2 or (layout.is_planar and height % 2)):
         raise InvalidArgumentError(
-            f"A {BitmapPixelFormat(pixel_format).name} picture of {width}x{height} is impossible.",
-            hint="Two pixels share their colour, so make the sides even.",
+            f"A {BitmapPixelFormat(pixel_format).name} picture cannot have the size {width}x{height}.",
+            hint="Make the sides even, because neighbouring pixels share their colour.",
         )
 
 

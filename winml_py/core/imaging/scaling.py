@@ -43,7 +43,7 @@ def _check(name: str, default: object, value: object, owner: str) -> object:
     if isinstance(default, IntEnum):
         return require_member(type(default), value, what)
     if isinstance(default, _Checked):
-        require_type(value, type(default), f"It is the {name} of {owner}.")
+        require_type(value, type(default), f"Pass it as the {name} of {owner}.")
         return value
     if name == "size":
         return require_size(value, what)
@@ -182,9 +182,9 @@ class Scaling(_Checked, ABC):
         rule: Any = next((rule for rule in _RULES if _find_word(rule) == word), None)
         if rule is None:
             known = ", ".join(map(_find_word, _RULES))
-            raise InvalidArgumentError(f"Image.Scaling is {text!r}, which is no rule.", hint=f"Rules: {known}.")
+            raise InvalidArgumentError(f"Image.Scaling is {text!r}, an unknown rule.", hint=f"Known: {known}.")
         if len(parts) < len(stated):
-            raise InvalidArgumentError(f"Image.Scaling is {text!r}, which states a field twice.", hint="Omit one.")
+            raise InvalidArgumentError(f"Image.Scaling is {text!r}, which specifies a field twice.", hint="Omit one.")
         keys = _list_keys(rule)
         values: dict[str, Any] = {}
         records: dict[str, dict[str, Any]] = {"multiple": {}, "ends": {}}
@@ -198,7 +198,7 @@ class Scaling(_Checked, ABC):
             scaling: Scaling = rule(**values, **{name: record for name, record in made.items() if records[name]})
             return scaling
         except (KeyError, TypeError, ValueError, RecursionError):
-            hint = f"{word} takes {', '.join(keys)}." if keys else f"{word} takes nothing."
+            hint = f"{word} takes the fields {', '.join(keys)}." if keys else f"{word} takes no fields."
             raise InvalidArgumentError(f"Image.Scaling is {text!r}.", hint=hint) from None
 
     def __str__(self) -> str:
@@ -510,8 +510,8 @@ def _require_fixed(tensor: Sides) -> Size:
     if size := _find_size(tensor):
         return size
     raise InvalidArgumentError(
-        "A crop ratio needs the tensor's size, which nothing states.",
-        hint="State a size: ImageContract(size=(224, 224)), or override the model's free sides.",
+        "A crop ratio requires the tensor size, but no size is specified.",
+        hint="Specify a size, for example ImageContract(size=(224, 224)), or override the model's free sizes.",
     )
 
 
@@ -590,7 +590,7 @@ def require_size(value: Any, what: str) -> Size | None:
     except TypeError:
         sides = ()
     if len(sides) != 2 or not all(0 < side <= 1 << 20 for side in sides):
-        raise InvalidArgumentError(f"{what} is {value!r}.", hint="Expected height and width.")
+        raise InvalidArgumentError(f"{what} is {value!r}.", hint="Pass height and width.")
     return sides[0], sides[1]
 
 
@@ -600,7 +600,9 @@ def _require_ratio(value: Any, what: str) -> float:
     except (TypeError, ValueError):
         ratio = math.nan
     if not 0 < ratio <= 1:
-        raise InvalidArgumentError(f"{what} is {value!r}.", hint="It is above 0 and at most 1: 0.875 is 224 of 256.")
+        raise InvalidArgumentError(
+            f"{what} is {value!r}.", hint="Pass a number above 0 and at most 1, for example 0.875."
+        )
     return ratio
 
 

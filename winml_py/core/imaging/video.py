@@ -53,7 +53,7 @@ class VideoReader(Closeable):
         ...     VideoReader("nowhere.mp4")
         ... except FileNotFoundError as error:
         ...     print(error)
-        nowhere.mp4: There is no such video. Check the working directory.
+        nowhere.mp4: The video does not exist. Check the working directory.
     """
 
     def __init__(
@@ -214,17 +214,17 @@ def _open_capture(source: object, name: str) -> Any:
         raise InvalidArgumentError(f"Expected a path or a camera's number, got {source!r}.")
     if isinstance(source, int):
         if source < 0:
-            raise InvalidArgumentError(f"There is no camera {source}.", hint="The first is 0.")
-        native, hint = cv2.VideoCapture(source), "Is it plugged in, and free?"
+            raise InvalidArgumentError(f"Camera {source} does not exist.", hint="Pass 0 for the first.")
+        native, hint = cv2.VideoCapture(source), "Check that the camera is connected and not in use."
     else:
         refuse_address(source)
         if os.path.exists(source) and not os.path.isfile(source):
-            raise PictureError(f"{name} cannot be opened as a video: it is not a file.", hint="Write one first.")
+            raise PictureError(f"{name} cannot be opened as a video: it is not a file.", hint="Pass a video file.")
         if not os.path.isfile(source):
-            raise PictureNotFoundError(f"{os.fspath(source)}: There is no such video.", hint=suggest_path(source))
+            raise PictureNotFoundError(f"{os.fspath(source)}: The video does not exist.", hint=suggest_path(source))
         path = os.path.abspath(os.fsdecode(source))  # absolute, because OpenCV takes "concat:a.mp4" for a protocol
         require_whole_video(path, name)
-        native, hint = cv2.VideoCapture(path), "OpenCV cannot read it."
+        native, hint = cv2.VideoCapture(path), "Convert it to a format that OpenCV can read."
     if not native.isOpened():
         native.release()
         raise PictureError(f"{name} cannot be opened as a video.", hint=hint)

@@ -93,11 +93,11 @@ def require_whole_video(path: str, name: str) -> None:
         reason = "its name is a pattern" if is_pattern else "its first bytes are not those of a video"
         raise PictureError(
             f"{name} cannot be opened as a video: {reason}.",
-            hint="Pass a video itself. Lists, playlists and patterns of other files are not supported.",
+            hint="Pass a single video file. Lists, playlists and patterns of other files are not supported.",
         )
     if stated > size:
         raise PictureError(
-            f"{name} is cut off: the video has {size:,} bytes, but states {stated:,}.",
+            f"{name} is cut off: the video has {size:,} bytes, but declares {stated:,}.",
             hint="Copy or download it again. To keep the part that exists, run ffmpeg -i FILE -c copy NEW.mkv.",
         )
 

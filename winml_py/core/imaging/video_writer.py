@@ -69,7 +69,7 @@ class VideoWriter(Closeable):
         self._path = os.fspath(path)
         rate: Any = frame_rate
         if isinstance(rate, bool) or not isinstance(rate, Real) or not 0 < float(rate) < math.inf:
-            raise InvalidArgumentError(f"The frame rate is {rate!r}.", hint="Expected frames per second, above 0.")
+            raise InvalidArgumentError(f"The frame rate is {rate!r}.", hint="Pass frames per second, above 0.")
         self._rate = float(rate)
         self._codec = CODECS.get(os.path.splitext(self._path)[1].lower(), "") if codec is None else codec
         if codec is None and not self._codec:
@@ -79,7 +79,7 @@ class VideoWriter(Closeable):
             )
         if not isinstance(self._codec, str) or len(self._codec) != 4 or not self._codec.isascii():
             raise InvalidArgumentError(
-                f"The codec is {codec!r}.", hint='Expected four characters, such as "mp4v" or "MJPG".'
+                f"The codec is {codec!r}.", hint='Pass four characters, such as "mp4v" or "MJPG".'
             )
         require_folder(self._path)
         self._file = _HiddenFile(self._path)
@@ -113,7 +113,7 @@ class VideoWriter(Closeable):
                 raise SizeMismatchError(
                     f"Frame {self._count} is {width}x{height}, but the video {self._path} is "
                     f"{self._size[0]}x{self._size[1]}.",
-                    hint="All frames of a video have one size: scale it with VideoFrame.copy_to.",
+                    hint="Scale the frame with VideoFrame.copy_to, because all frames of a video have the same size.",
                 )
             self._file.native.write(pixels)
             self._count += 1
@@ -133,7 +133,7 @@ class VideoWriter(Closeable):
             raise PictureError(
                 f"{self._path} cannot be written as a video of {width}x{height} at {self._rate:g} frames a second with "
                 f"the codec {self._codec}.",
-                hint="Omit the codec, or use one that OpenCV has. Some support few frame rates; .avi supports most.",
+                hint="Omit the codec, or use one that OpenCV supports. Some allow few frame rates; .avi allows most.",
             )
         self._file.native = native
         self._size = (width, height)
@@ -151,14 +151,12 @@ class VideoWriter(Closeable):
             self._is_closed = True
             try:
                 if self._file.native is None:
-                    raise IllegalCallError(
-                        f"No frame was written to {self._path}.", hint="A video needs at least one frame."
-                    )
+                    raise IllegalCallError(f"No frame was written to {self._path}.", hint="Write at least one frame.")
                 self._file.native.release()
                 if not _has_frames(self._file.path, self._count):  # OpenCV does not report failed writes
                     raise StorageAccessError(
                         f"{self._path} could not be written completely.",
-                        hint="Is there room for it, and does the codec fit?",
+                        hint="Check the free disk space and the codec.",
                     )
                 self._file.put_in_place()
             finally:
@@ -189,7 +187,7 @@ class _HiddenFile:
         self._shown = path
         self._target = os.path.realpath(path)
         if os.path.exists(self._target) and not os.path.isfile(self._target):
-            raise StorageAccessError(f"{path} is not an ordinary file.", hint="Name a file.")
+            raise StorageAccessError(f"{path} is not an ordinary file.", hint="Pass the path of a file.")
         folder, name = os.path.split(self._target)
         stem, ending = os.path.splitext(name)
         self.path = os.path.join(folder, f".{stem}.{os.urandom(8).hex()}{os.path.splitext(path)[1] or ending}")
@@ -229,7 +227,7 @@ def _read_bgr(picture: object) -> Pixels:
     if not isinstance(bitmap, SoftwareBitmap):
         raise InvalidArgumentError(
             f"Expected a picture as a video frame, got {type(picture).__name__}.",
-            hint="Write a VideoFrame, a SoftwareBitmap or an ImageFeatureValue; from_array makes one from an array.",
+            hint="Write a VideoFrame, a SoftwareBitmap or an ImageFeatureValue. To convert an array, use from_array.",
         )
     if bitmap.bitmap_pixel_format is not BitmapPixelFormat.BGR8:
         bitmap = SoftwareBitmap.convert(bitmap, BitmapPixelFormat.BGR8)
