@@ -592,8 +592,12 @@ def test_float16_refuses_unknown_nodes_by_name(tmp_path: Path) -> None:
         ),
         (lambda: LearningModel.load(chain()[0], operators=abs), InvalidArgumentError, "Expected a list of operators"),
         (lambda: LearningModel.load(chain()[0], operators=[abs]), InvalidArgumentError, "CustomOperator or the path"),
-        (lambda: LearningModel.load(chain()[0], operators=[chain()[1]] * 2), InvalidArgumentError, "two functions for"),
-        (lambda: LearningModel.load(chain()[0], operators=["no.so"]), ModelNotFoundError, "no library of operators"),
+        (
+            lambda: LearningModel.load(chain()[0], operators=[chain()[1]] * 2),
+            InvalidArgumentError,
+            "Two functions were",
+        ),
+        (lambda: LearningModel.load(chain()[0], operators=["no.so"]), ModelNotFoundError, "library .*no.so does not"),
     ],
 )
 def test_mistakes_are_refused(make: Callable[[], object], error: type[WinMLError], words: str) -> None:

@@ -159,7 +159,7 @@ def test_a_wrong_shape_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         binding.run(bound)
     bound.set_output("y", None)
     bound.set_input("a", np.zeros(0, np.float32))
-    with pytest.raises(SizeMismatchError, match="The input a was compiled for other dimensions"):
+    with pytest.raises(SizeMismatchError, match="The input a was compiled for different dimensions"):
         binding.run(bound)
     bound.set_input("a", A)
     assert binding.run(bound)["y"].tolist() == [-1, -2]
@@ -190,7 +190,7 @@ def test_a_binding_that_nobody_holds_is_closed(monkeypatch: pytest.MonkeyPatch) 
 def test_the_runtimes_errors_become_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     binding, bound, lock = made(monkeypatch, unary("Neg", [2]))
     bound.set_input("x", np.zeros(3, np.float32))
-    with pytest.raises(SizeMismatchError, match="The input x was compiled for other dimensions"):
+    with pytest.raises(SizeMismatchError, match="The input x was compiled for different dimensions"):
         binding.run(bound)
     assert not lock.lock.locked()
 

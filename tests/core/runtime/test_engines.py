@@ -76,7 +76,7 @@ def test_the_engine_and_the_type_are_those_of_the_options(
     if precision.is_half and (engine == "onnxruntime" or precision.name.lower() not in half_types):
         with pytest.raises(NotSupportedError, match=precision.name.lower()) as refused:
             open_free_session(conv(element), **settings)
-        assert refused.value.hint.startswith(("Set options.precision = Precision.", "Leave options.engine out"))
+        assert refused.value.hint.startswith(("Set options.precision = Precision.", "Omit options.engine"))
         return
     session = open_free_session(conv(element), **settings)
     is_openvino = engine == "openvino" or precision.is_half
@@ -116,7 +116,7 @@ def test_an_engine_that_is_not_there() -> None:
         make_options(engine="")
     with pytest.raises(InvalidArgumentError, match="precision is 7"):
         make_options(precision=7)
-    with pytest.raises(InvalidArgumentError, match=r"Write .key: value."):
+    with pytest.raises(InvalidArgumentError, match=r"Pass .key: value."):
         make_options(provider_options=3)
     with pytest.raises(InvalidArgumentError, match="CPUExecutionProvider has no option 'x'"):
         open_free_session(conv(), provider_options={"x": 1})
@@ -173,7 +173,7 @@ def test_the_package_goes_before_the_plugin(openvino: ProviderDevice, monkeypatc
     with pytest.raises(NotSupportedError):
         open_free_session(conv(), engine="openvino")
     assert [target.device for target in made] == [openvino, plugin, plugin]
-    with pytest.raises(InvalidDeviceError, match="there are onnxruntime, OpenVINOExecutionProvider"):
+    with pytest.raises(InvalidDeviceError, match="Available: onnxruntime, OpenVINOExecutionProvider"):
         open_free_session(conv(), engine="nobody")
 
 

@@ -251,17 +251,17 @@ def ends(content: bytes) -> Any:
 
 
 def test_errors_say_why() -> None:
-    with pytest.raises(NotSupportedError, match="lacks these operators of the model: Frobnicate"):
+    with pytest.raises(NotSupportedError, match="does not support these operators of the model: Frobnicate"):
         open_free_session(unary("Frobnicate", [2]), engine="openvino")
     with pytest.raises(InvalidArgumentError, match=r"openvino has no option 'NUM_STREAM'.*NUM_STREAMS"):
         open_free_session(relu(), engine="openvino", provider_options={"NUM_STREAM": 3})
-    with pytest.raises(InvalidArgumentError, match=r"OpenVINO says: .*number of streams"):
+    with pytest.raises(InvalidArgumentError, match=r"OpenVINO reported: .*number of streams"):
         open_free_session(relu(), engine="openvino", provider_options={"NUM_STREAMS": "three"})
-    with pytest.raises(InvalidDeviceError, match="there are onnxruntime, openvino") as unknown:
+    with pytest.raises(InvalidDeviceError, match="Available: onnxruntime, openvino") as unknown:
         open_free_session(relu(), engine="none")
     assert "pip install" not in str(unknown.value)
     broken = RuntimeError("Exception from src/a.cpp:1:\nCheck 'x' failed at b.cpp:2:\n\nThe weight\tis gone\nmore\n")
-    assert str(translate(broken)).startswith("OpenVINO says: The weight is gone")
+    assert str(translate(broken)).startswith("OpenVINO reported: The weight is gone")
     trained = data([helper.make_node("Dropout", ["x"], ["y"])], [tensor("x", [2])], [tensor("y", [2])], opset=6)
     with pytest.raises(CorruptModelError, match="cannot read the model: Dropout-6: Training mode is not supported"):
         open_free_session(trained, engine="openvino")
@@ -289,7 +289,7 @@ except EvaluationError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True)
-    assert re.search(r"OpenVINO says: .*MatMul node with name 'y' .*k_lhs == k_rhs' failed$", done.stdout.strip())
+    assert re.search(r"OpenVINO reported: .*MatMul node with name 'y' .*k_lhs == k_rhs' failed$", done.stdout.strip())
 
 
 @pytest.mark.parametrize("batch", ["n", 1])
@@ -458,7 +458,7 @@ if not child:
     try:
         LearningModelSession(model, None, options)
     except IllegalCallError as error:
-        refused += "does not survive a fork" in str(error)
+        refused += "cannot be used after a fork" in str(error)
     session.close()
     own = LearningModelSession(model)
     refused += own.engine == "onnxruntime" and len(own.evaluate_features(x).outputs)

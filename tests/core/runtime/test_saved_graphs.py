@@ -146,7 +146,7 @@ def test_one_that_the_runtime_refuses_is_made_again(
     graph.write_bytes(bytes(graph.stat().st_size))
     assert cache.is_intact(made.path)
     np.testing.assert_array_equal(answer(opened(chain), one), run_first(chain, one))
-    assert "cannot be used, and is written again" in caplog.text
+    assert "cannot be used and is written again" in caplog.text
 
 
 def test_a_session_goes_on_when_its_saved_graph_is_removed(chain: Path, one: np.ndarray[Any, Any]) -> None:

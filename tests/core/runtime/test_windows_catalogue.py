@@ -135,7 +135,7 @@ def test_the_catalogue_is_asked_once_by_another_process_and_never_released(site:
 def test_what_is_not_installed_is_named_and_not_downloaded(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (plugin,) = found(site, ("NvTensorRTRTXExecutionProvider", "0.0.26", "NotPresent", ""))
     assert (plugin.package, plugin.version, plugin.devices) == ("NvTensorRTRTXExecutionProvider", "0.0.26", ())
-    assert plugin.problem.startswith("Windows has it for this machine, and `python -c ")
+    assert plugin.problem.startswith("Windows offers it for this machine; to install it, run `python -c ")
     assert not [line for line in notes(site) if "ensure_ready" in line]
     assert f"NvTensorRTRTXExecutionProvider: {plugin.problem}" in plugins.describe_problems()
     command = shlex.split(plugin.problem.split("`")[1])
@@ -217,7 +217,7 @@ def test_the_doctor_lists_each(site: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert facts["packages"]["windowsml"] == "1.2"
     rows = {row["package"]: row for row in facts["providers"]}
     assert rows["NvTensorRTRTXExecutionProvider"]["version"] == "0.0.26"
-    assert "installs it" in rows["NvTensorRTRTXExecutionProvider"]["problem"]
+    assert "to install it, run" in rows["NvTensorRTRTXExecutionProvider"]["problem"]
     assert rows[NOTHING_THERE[0]]["problem"].startswith("it cannot be loaded: Fail")
     told = dict(diagnosis._list_findings(json.loads(json.dumps(facts))))
-    assert told["NvTensorRTRTXExecutionProvider"].startswith("0.0.26: Windows has it for this machine")
+    assert told["NvTensorRTRTXExecutionProvider"].startswith("0.0.26: Windows offers it for this machine")

@@ -35,7 +35,7 @@ class CpuCompiler:
         else:
             engine = _compile_as_asked(request)
         is_default = options.engine is None and options.precision is Precision.AUTO
-        engine.explanation = engine.explanation._replace(reason="by default" if is_default else "as asked for")
+        engine.explanation = engine.explanation._replace(reason="by default" if is_default else "as requested")
         return engine
 
     def make_key(self, options: EngineOptions) -> Hashable:
@@ -66,9 +66,9 @@ def _compile_as_asked(request: CompileRequest) -> Engine:
         for name, public_name in ORT_ONLY.items():
             if getattr(options, name) != defaults[name]:
                 raise NotSupportedError(
-                    f"{target.device.engine} does not support the settings in options.{public_name}, which are ONNX "
-                    "Runtime's.",
-                    hint=f"Leave options.{public_name} or the engine out; set the engine's settings in "
+                    f"{target.device.engine} does not support the settings in options.{public_name}, which apply only "
+                    "to ONNX Runtime.",
+                    hint=f"Omit options.{public_name} or the engine. For the engine's own settings, use "
                     "provider_options.",
                 )
         from .openvino.compile import open_or_compile_with_openvino  # the only engine with a package
@@ -89,8 +89,8 @@ def _find_target(options: EngineOptions) -> Target:
     if name == ONNXRUNTIME or (name and find_full_name(name) == CPU_NAME) or not (name or precision.is_half):
         if precision.is_half:
             raise NotSupportedError(
-                f"ONNX Runtime computes in float32 on the CPU, and the options ask for {precision.name.lower()}.",
-                hint="Leave options.engine out: then an engine that has this type runs the model.",
+                f"ONNX Runtime computes in float32 on the CPU, but the options request {precision.name.lower()}.",
+                hint="Omit options.engine, so that an engine that supports this type runs the model.",
             )
         return Target()
     devices = plugins.find_devices("cpu")
@@ -108,7 +108,7 @@ def _find_target(options: EngineOptions) -> Target:
     types = sorted({kind.name for kind in Precision for device in devices if kind.is_half and device.computes_in(kind)})
     hint = f"Set options.precision = Precision.{' or Precision.'.join([*types, 'AUTO'])}."
     if not name and not devices:
-        hint += " pip install 'winml-py[openvino]' installs an engine that has the types of the processor."
+        hint += " For an engine that supports the processor's types, run pip install 'winml-py[openvino]'."
     who = f"{devices[0].engine} does not compute" if name else "No installed engine computes"
     raise NotSupportedError(f"{who} in {precision.name.lower()} on this processor.", hint=hint)
 
@@ -119,9 +119,9 @@ def _make_missing_error(name: str) -> InvalidDeviceError:
 
     provider_names = dict.fromkeys(device.provider for device in plugins.find_devices("cpu"))
     problems = f"{plugins.describe_problems()}. " if plugins.describe_problems() else ""
-    package = "pip install 'winml-py[openvino]' installs it. " if shorten(name) == "openvino" else ""
+    package = "To install it, run pip install 'winml-py[openvino]'. " if shorten(name) == "openvino" else ""
     return InvalidDeviceError(
-        f"There is no engine {find_full_name(name)} on the CPU; there are {', '.join([ONNXRUNTIME, *provider_names])}.",
-        hint=f"{problems}{package}For an engine of a GPU, pass the GPU instead: LearningModelDevice.find('gpu'), or "
-        "--device gpu in a command. `winml-py doctor` says more.",
+        f"The CPU has no engine {find_full_name(name)}. Available: {', '.join([ONNXRUNTIME, *provider_names])}.",
+        hint=f"{problems}{package}For a GPU's engine, pass the GPU instead: LearningModelDevice.find('gpu'), or "
+        "--device gpu on the command line. For details, run `winml-py doctor`.",
     )

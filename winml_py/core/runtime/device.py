@@ -14,16 +14,16 @@ from .request import Compiler
 if TYPE_CHECKING:
     from .providers.provider import ProviderDevice
 
-_WEBGPU = "pip install 'winml-py[gpu]' brings WebGPU, which uses any GPU with a Vulkan, Metal or Direct3D 12 driver"
+_WEBGPU = "For any GPU with a Vulkan, Metal or Direct3D 12 driver, run pip install 'winml-py[gpu]'"
 _PACKAGES = {
     (
         "cuda",
         "tensorrt",
         "nvidia",
-    ): "For NVIDIA's GPUs, `pip uninstall onnxruntime`, then `pip install --force-reinstall "
+    ): "For NVIDIA GPUs, run `pip uninstall onnxruntime`, then `pip install --force-reinstall "
     "'onnxruntime-gpu[cuda,cudnn]'`",
-    ("npu", "intel", "openvino"): "pip install 'winml-py[intel]' brings OpenVINO's plugin for Intel's GPUs and NPUs",
-    ("dml", "directml", "directx"): "On Windows, `pip uninstall onnxruntime`, then `pip install --force-reinstall "
+    ("npu", "intel", "openvino"): "For Intel GPUs and NPUs, run pip install 'winml-py[intel]'",
+    ("dml", "directml", "directx"): "On Windows, run `pip uninstall onnxruntime`, then `pip install --force-reinstall "
     "onnxruntime-directml`",
     ("gpu", "vulkan", "metal"): _WEBGPU,
 }
@@ -69,7 +69,7 @@ class LearningModelDevice(Object):
     ) -> None:
         if isinstance(kind, str):
             raise InvalidDeviceError(
-                f"The kind of a device is {kind!r}.", hint=f"Write LearningModelDevice.find({kind!r})."
+                f"Expected a LearningModelDeviceKind, got {kind!r}.", hint=f"Call LearningModelDevice.find({kind!r})."
             )
         self._kind = require_member(LearningModelDeviceKind, kind, "The kind of a device", InvalidDeviceError)
         self._device: ProviderDevice | None = _device
@@ -111,7 +111,7 @@ class LearningModelDevice(Object):
         """
         if not isinstance(name, str) or not name.strip():
             raise InvalidArgumentError(
-                f"The name of a device must be text, not {name!r}.", hint="See `winml-py devices`."
+                f"The name of a device must be text, not {name!r}.", hint="To list the names, run `winml-py devices`."
             )
         needle = name.casefold()
         if needle in _KINDS:
@@ -129,9 +129,9 @@ class LearningModelDevice(Object):
         install = next((hint for words, hint in _PACKAGES.items() if any(word in needle for word in words)), "")
         names = ", ".join(f"{device.name} ({device.hardware})" for device in devices)
         raise InvalidDeviceError(
-            f"There is no device named {name!r}; there are {names}.",
+            f"There is no device named {name!r}. Available: {names}.",
             hint=". ".join(
-                filter(None, (plugins.describe_problems(), install, "`winml-py doctor` says what is missing."))
+                filter(None, (plugins.describe_problems(), install, "To see what is missing, run `winml-py doctor`."))
             ),
         )
 
@@ -230,7 +230,7 @@ def _find_again(pickled: ProviderDevice) -> LearningModelDevice:
         return LearningModelDevice(LearningModelDeviceKind.DIRECTX, _device=matches[0])
     names = ", ".join(device.name for device in LearningModelDevice.find_all())
     raise InvalidDeviceError(
-        f"The pickled device {pickled.name} by {pickled.provider} is not available here; there are {names}.",
+        f"The pickled device {pickled.name} by {pickled.provider} is not available here. Available: {names}.",
         hint="Pickle a kind or a name instead, and find the device where it is used.",
     )
 
@@ -241,8 +241,7 @@ def _find_gpu(kind: LearningModelDeviceKind) -> ProviderDevice:
     devices = plugins.find_gpus(kind is LearningModelDeviceKind.DIRECTX_MIN_POWER)
     if not devices:
         raise InvalidDeviceError(
-            "There is no GPU that an installed package can use: "
-            f"{plugins.describe_problems() or 'none has a provider for GPUs'}.",
-            hint=f"{_WEBGPU}; `winml-py doctor` says what is missing.",
+            f"No installed package can use a GPU: {plugins.describe_problems() or 'none has a provider for GPUs'}.",
+            hint=f"{_WEBGPU}. To see what is missing, run `winml-py doctor`.",
         )
     return devices[0]

@@ -59,7 +59,7 @@ class Tuning:
     def __post_init__(self) -> None:
         for name, words in (("execution_mode", EXECUTION_MODES), ("graph_optimization", GRAPH_OPTIMIZATIONS)):
             if getattr(self, name) not in words:
-                raise InvalidArgumentError(f"{name} is {getattr(self, name)!r}.", hint=f"It is {', '.join(words)}.")
+                raise InvalidArgumentError(f"{name} is {getattr(self, name)!r}.", hint=f"Expected {', '.join(words)}.")
         require_whole_number(self.inter_op_num_threads, "inter_op_num_threads", most=MAX_THREADS)
         require_bool(self.memory_arena, "memory_arena")
         require_bool(self.memory_pattern, "memory_pattern")
@@ -255,4 +255,4 @@ class Explanation(NamedTuple):
 
     def __str__(self) -> str:
         text = "; ".join(filter(None, (f"{self.engine} in {self.precision.name.lower()}: {self.reason}", self.threads)))
-        return f"{text}; it takes up to about {self.memory / 1e6:,.1f} MB" if self.memory else text
+        return f"{text}; it uses up to about {self.memory / 1e6:,.1f} MB" if self.memory else text

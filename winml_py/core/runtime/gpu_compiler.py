@@ -51,7 +51,7 @@ class DeviceCompiler:
         device, options = self._device, request.options
         if options.engine not in (None, ONNXRUNTIME) and device.engine != shorten(options.engine):
             raise InvalidDeviceError(
-                f"{device.name} is used by {device.provider}, but the options name the engine {options.engine}.",
+                f"{device.name} runs with {device.provider}, but the options specify the engine {options.engine}.",
                 hint="Use the engine's device: LearningModelDevice.find(provider).",
             )
         if options.graph_capture and not self._provider.capture_option:
@@ -89,17 +89,17 @@ class DeviceCompiler:
         if asked_for.is_half and not (has_float16 and self._device.float16 and asked_for is Precision.FLOAT16):
             is_convertible = self._device.float16 and not has_float16
             raise NotSupportedError(
-                f"{self._device.name} computes this model in float32, and the options ask for "
+                f"{self._device.name} computes this model in float32, but the options request "
                 f"{asked_for.name.lower()}.",
                 hint="Set options.precision = Precision.AUTO."
-                + " `winml-py convert` makes a float16 model, which runs in float16 here." * is_convertible,
+                + " For float16, make a float16 model with `winml-py convert`." * is_convertible,
             )
         if not has_float16:
             return Precision.FLOAT32, "the model is float32"
         if not self._device.float16:
-            return Precision.FLOAT32, f"{self._device.name} has no float16"
+            return Precision.FLOAT32, f"{self._device.name} does not support float16"
         if asked_for is Precision.FLOAT32:
-            return Precision.FLOAT32, "as asked for"
+            return Precision.FLOAT32, "as requested"
         return Precision.FLOAT16, "the model is float16"
 
     def _is_captured(self, options: EngineOptions) -> bool:
@@ -156,8 +156,8 @@ def as_float32(model: str | bytes | Skeleton) -> bytes:
         data: bytes = proto.SerializeToString()
     except (ValueError, EncodeError) as error:  # protobuf holds at most 2 GB
         raise NotSupportedError(
-            "The device has no half precision, and in float32 the model would be larger than 2 GB.",
-            hint="Use the CPU, or a GPU with float16.",
+            "The device does not support half precision, and in float32 the model would be larger than 2 GB.",
+            hint="Use the CPU, or a GPU that supports float16.",
         ) from error
     return data
 

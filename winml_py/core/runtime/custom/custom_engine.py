@@ -83,7 +83,9 @@ def _parse(skeleton: Skeleton) -> onnx.ModelProto:
         parsed: onnx.ModelProto = onnx.ModelProto.FromString(skeleton.model)
         return parsed
     except DecodeError as error:
-        raise CorruptModelError(f"Failed to parse the model: {error}.", hint="Compare the size of the file.") from error
+        raise CorruptModelError(
+            f"Failed to parse the model: {error}.", hint="Compare the file size with that of the original."
+        ) from error
 
 
 def _make_part_model(model: onnx.ModelProto, part: GraphPart, types: Mapping[str, onnx.TypeProto]) -> onnx.ModelProto:

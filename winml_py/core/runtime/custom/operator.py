@@ -78,16 +78,16 @@ class CustomOperator:
         if not callable(self.function):
             raise InvalidArgumentError(
                 f"Expected a function for the operator, got {self.function!r}.",
-                hint='Write CustomOperator(function, "Name", "my.domain", outputs=[(np.float32, 2)]).',
+                hint='Call CustomOperator(function, "Name", "my.domain", outputs=[(np.float32, 2)]).',
             )
         if not is_text(self.name) or not self.name or not is_text(self.domain):
             raise InvalidArgumentError(
                 f"Expected an operator's name and domain as str, got {self.name!r} and {self.domain!r}.",
-                hint='Write CustomOperator(function, "Name", "my.domain", outputs=[(np.float32, 2)]).',
+                hint='Call CustomOperator(function, "Name", "my.domain", outputs=[(np.float32, 2)]).',
             )
         if not self.outputs or isinstance(self.outputs, str):
             raise InvalidArgumentError(
-                f"The operator {self.name} declares no outputs.", hint="Write outputs=[(np.float32, 2)]."
+                f"The operator {self.name} declares no outputs.", hint="Pass type and rank: outputs=[(np.float32, 2)]."
             )
         object.__setattr__(self, "outputs", tuple(map(self._check_output, self.outputs)))
         object.__setattr__(self, "domain", "" if self.domain == "ai.onnx" else self.domain)
@@ -98,7 +98,7 @@ class CustomOperator:
             numpy_dtype = _convert_dtype(dtype)
         except (TypeError, ValueError, KeyError):
             raise InvalidArgumentError(
-                f"An output of the operator {self.name} is {output!r}.", hint="Write (np.float32, 2): type and rank."
+                f"An output of the operator {self.name} is {output!r}.", hint="Pass type and rank: (np.float32, 2)."
             ) from None
         if rank is not None:
             require_whole_number(rank, f"The rank of an output of {self.name}", most=MAX_RANK)
@@ -162,26 +162,24 @@ class ModelOperators(NamedTuple):
         """
         if isinstance(operators, (str, bytes, CustomOperator)) or not isinstance(operators, Iterable):
             raise InvalidArgumentError(
-                f"Expected a list of operators, got {type_name(operators)}.", hint="Write operators=[operator]."
+                f"Expected a list of operators, got {type_name(operators)}.", hint="Pass operators=[operator]."
             )
         functions: dict[str, CustomOperator] = {}
         libraries = []
         for operator in operators:
             if isinstance(operator, CustomOperator):
                 if str(operator) in functions:
-                    raise InvalidArgumentError(
-                        f"There are two functions for the operator {operator}.", hint="Pass one."
-                    )
+                    raise InvalidArgumentError(f"Two functions were passed for {operator}.", hint="Pass only one.")
                 functions[str(operator)] = operator
             elif isinstance(operator, (str, os.PathLike)):
                 libraries.append(os.path.abspath(os.fsdecode(operator)))
                 if not os.path.isfile(libraries[-1]):
                     raise ModelNotFoundError(
-                        f"There is no library of operators {libraries[-1]}.", hint="Pass the path of a shared library."
+                        f"The library {libraries[-1]} does not exist.", hint="Pass the path of a shared library."
                     )
             else:
                 raise InvalidArgumentError(
                     f"Expected a CustomOperator or the path of a shared library, got {type_name(operator)}.",
-                    hint="Write CustomOperator(function, name, domain, outputs=[...]).",
+                    hint="Call CustomOperator(function, name, domain, outputs=[...]).",
                 )
         return cls(tuple(functions.values()), tuple(libraries))

@@ -68,7 +68,7 @@ def make_engine(compiled: openvino.CompiledModel, request: CompileRequest, targe
     precision = TYPES_BY_HINT.get(hint, Precision.FLOAT32)
     if target.precision.is_half and precision is not target.precision:
         raise NotSupportedError(
-            f"OpenVINO computes this model in {precision.name.lower()}, but the options ask for "
+            f"OpenVINO computes this model in {precision.name.lower()}, but the options request "
             f"{target.precision.name.lower()}.",
             hint="Set options.precision = Precision.AUTO.",
         )
@@ -116,7 +116,7 @@ def _refuse_casts_of_inputs(model: openvino.Model) -> None:
         if is_input and "Convert" in operators and value.element_type == result.get_element_type():
             raise NotSupportedError(
                 "With free sizes, OpenVINO overwrites the input of a model whose output is a Cast of that input.",
-                hint='Set options.engine = "onnxruntime", or fix the sizes: options.input_shape_overrides.',
+                hint='Set options.engine = "onnxruntime", or fix the sizes with options.input_shape_overrides.',
             )
 
 

@@ -47,7 +47,7 @@ class OpenVinoEngine(LocalEngine):
         self.options = options = request.options
         self._names = request.features.inputs, request.features.outputs
         threads = _describe_threads(compiled, options)
-        self.explanation = Explanation(target.engine, precision, "as asked for", threads=threads)
+        self.explanation = Explanation(target.engine, precision, "as requested", threads=threads)
         self._provider = target.provider
         self._compiled: openvino.CompiledModel | None = compiled
         self._bindings: weakref.WeakSet[OpenVinoBinding] = weakref.WeakSet()
@@ -82,7 +82,7 @@ class OpenVinoEngine(LocalEngine):
     def end_profiling(self) -> bytes:
         """Refused: a session that is to be profiled does not take OpenVINO (`ORT_ONLY`)."""
         require_open(self._compiled)
-        raise IllegalCallError("Nothing is recorded.", hint="OpenVINO records no profile: use another engine.")
+        raise IllegalCallError("No profile was recorded.", hint="Use another engine: OpenVINO records no profile.")
 
     def export(self, stream: io.BytesIO) -> None:
         """Writes the compiled model, for `import_model`.

@@ -31,7 +31,7 @@ def get_core() -> openvino.Core:
     """
     if _importers and os.getpid() not in _importers:
         raise IllegalCallError(
-            "OpenVINO does not survive a fork: its threads are in the process that imported it.",
+            "OpenVINO cannot be used after a fork, because its threads are in the process that imported it.",
             hint='Start processes with multiprocessing.get_context("spawn").',
         )
     with _lock:
@@ -98,7 +98,7 @@ def translate(error: Exception, kind: type[WinMLError] = EvaluationError) -> Win
     text = str(error)
     if unknown := _UNKNOWN.search(text):
         return NotSupportedError(
-            f"OpenVINO lacks these operators of the model: {unknown[1].strip()}.",
+            f"OpenVINO does not support these operators of the model: {unknown[1].strip()}.",
             hint='Set options.engine = "onnxruntime".',
         )
     lines = (" ".join(line.split()) for line in text.splitlines())
@@ -107,4 +107,4 @@ def translate(error: Exception, kind: type[WinMLError] = EvaluationError) -> Win
         words = f"{failed[1]}: {words}"
     if kind is CorruptModelError:
         return kind(f"OpenVINO cannot read the model: {words}", hint="Check it with onnx.checker.check_model(path).")
-    return kind(f"OpenVINO says: {words}")
+    return kind(f"OpenVINO reported: {words}")

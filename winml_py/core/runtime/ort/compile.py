@@ -49,7 +49,7 @@ def compile_with_ort(
     model, options = request.model, request.options
     if isinstance(model, str) and not is_text(model):
         raise NotSupportedError(
-            f"ONNX Runtime opens no file whose name is not UTF-8: {model!r}.",
+            f"ONNX Runtime cannot open a file whose name is not UTF-8: {model!r}.",
             hint='Rename the file, or load its bytes: LearningModel.load(open(path, "rb").read()).',
         )
     native = make_session_options(options, saving, is_optimized)
@@ -88,7 +88,7 @@ def compile_with_ort(
         # our sessions switch its log off.
         if target.provider not in session.get_providers():
             raise InvalidDeviceError(
-                f"ONNX Runtime did not use {target.provider}.", hint="Run `winml-py doctor`: it says why."
+                f"ONNX Runtime did not use {target.provider}.", hint="To see why, run `winml-py doctor`."
             )
         if target.device is not None and (captures or device_engine.has_addresses(target.device, session)):
             return device_engine.OrtDeviceEngine(session, options, target, target.device, captures, trace)

@@ -155,7 +155,7 @@ class DeviceIoBinding:
             for name, output in self._outputs.items():
                 if isinstance(value, DeviceArray) and input_name not in self._on_host and output.can_overwrite(value):
                     raise InvalidBindingError(
-                        f"The input {input_name} and the output {name} are bound to the same memory of the device.",
+                        f"The input {input_name} and the output {name} are bound to the same memory on the device.",
                         hint="Bind two tensors, and swap them after each run.",
                     )
 
@@ -364,5 +364,5 @@ def make_not_capturable_error(requirement: str) -> NotSupportedError:
     """The error for a model that does not meet a requirement."""
     return NotSupportedError(
         f"The graph of this model cannot be captured: graph capture requires that {requirement}.",
-        hint="Set options.graph_capture = False, or meet the requirement: free sizes can be overridden in the options.",
+        hint="Set options.graph_capture = False, or meet the requirement, for example by overriding free sizes.",
     )

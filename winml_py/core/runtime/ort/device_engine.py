@@ -40,8 +40,8 @@ def choose_providers(
     provider = find_provider(device.provider)
     if options.tuning.execution_mode == "parallel" and provider.is_sequential:
         raise NotSupportedError(
-            f"The provider {provider.name} runs one node after the other, but execution_mode is parallel.",
-            hint="Leave that setting of options.tuning as it is.",
+            f"The provider {provider.name} runs nodes one at a time, but execution_mode is parallel.",
+            hint="Omit execution_mode from options.tuning.",
         )
     if not options.allow_cpu_fallback or captures:
         native.add_session_config_entry("session.disable_cpu_ep_fallback", "1")

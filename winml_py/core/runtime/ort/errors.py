@@ -38,20 +38,20 @@ _RULES: tuple[tuple[str, type[WinMLError], str, str], ...] = (
     (
         r"Unsupported model IR version: (\d+), max supported IR version: (\d+)",
         ModelVersionError,
-        "The model's IR version is {0}; this ONNX Runtime reads up to {1}.",
+        "The model's IR version is {0}, but this ONNX Runtime reads versions up to {1}.",
         "Update onnxruntime, or save the model with ir_version {1} (onnx.ModelProto.ir_version).",
     ),
     (
         r"Opset (\d+) is under development.*support for domain (\S+) is till opset (\d+)",
         ModelVersionError,
-        "The model uses opset {0} of {1}; this ONNX Runtime knows up to {2}.",
+        "The model uses opset {0} of {1}, but this ONNX Runtime supports opsets up to {2}.",
         "Update onnxruntime, or convert the model: onnx.version_converter.convert_version(model, {2}).",
     ),
     (
         r"No Op registered for (\S+) with domain_version of (\d+)",
         CorruptModelError,
         "The model uses an operator {0}, which opset {1} does not have.",
-        "Export it again with a matching opset, or check the spelling of the operator.",
+        "Export the model again with a matching opset, or check the spelling of the operator.",
     ),
     (
         r"Fatal error: ([\w.\-]+):(\w+)\S* is not a registered function/op",
@@ -63,9 +63,9 @@ _RULES: tuple[tuple[str, type[WinMLError], str, str], ...] = (
     (
         r"Got invalid dimensions for (input|output): (.*?) for the following indices\s+(.*?)\s+Please",
         SizeMismatchError,
-        "The {0} {1} was compiled for other dimensions: {2}.",
-        "Bind the sizes that batch_size_override and the dimension overrides of the options state, or change these. If "
-        "you pass options, the batch is fixed to 1 by default. To leave it free, set batch_size_override = 0.",
+        "The {0} {1} was compiled for different dimensions: {2}.",
+        "Bind the sizes that batch_size_override and the dimension overrides of the options specify, or change these. "
+        "If you pass options, the batch is fixed to 1 by default. To leave it free, set batch_size_override = 0.",
     ),
     (  # drivers' messages after a loss: WebGPU, Direct3D, Vulkan, and CUDA's sticky errors
         r"(?i)device (?:is |was )?lost|DEVICE_REMOVED|DEVICE_LOST|CUDA failure (?:700|719)\b",
@@ -77,20 +77,20 @@ _RULES: tuple[tuple[str, type[WinMLError], str, str], ...] = (
         r"(?i)CPU EP fallback|fallback to CPU EP|explicitly disabled by the user",
         NodesLeftError,
         "The provider does not support every node of the model, and the options forbid running nodes on the CPU.",
-        "Set options.allow_cpu_fallback = True, and see session.assigned_nodes for the nodes.",
+        "Set options.allow_cpu_fallback = True. To find the nodes, read session.assigned_nodes.",
     ),
-    (r"(?i)have not been partitioned|graph capture|cuda.?graph", NodesLeftError, "The runtime says: {text}", ""),
+    (r"(?i)have not been partitioned|graph capture|cuda.?graph", NodesLeftError, "ONNX Runtime reported: {text}", ""),
     (  # kernels lack element types, and numpy those that are packed, two 4-bit integers in a byte
         r"Could not find an implementation for|No corresponding Numpy type",
         NotSupportedError,
-        "The runtime says: {text}.",
+        "ONNX Runtime reported: {text}.",
         "For bfloat16, float64 or int4, cast to float32 in the model: around the node, or after the output.",
     ),
     (
         r"Conflicting free dimension overrides",
         InvalidArgumentError,
         "Two overrides set one dimension of the model to different sizes: by its name, and as the batch.",
-        "batch_size_override is 1 if options are passed; set it to 0, or both to the same size.",
+        "Set batch_size_override to 0, or both to the same size. If you pass options, it is 1 by default.",
     ),
 )
 """A pattern for the runtime's message; and our error, its message, and its hint."""
@@ -111,12 +111,12 @@ def translate(error: Exception) -> WinMLError:
     name = type(error).__name__
     # In Windows ML, the HRESULT of these two is not that of a failed kernel.
     hresult = INTERNAL_ERROR if name in ("ModelLoaded", "EPFail") else None
-    return _CLASSES.get(name, EvaluationError)(f"The runtime says: {_clean_text(error)}", hresult=hresult)
+    return _CLASSES.get(name, EvaluationError)(f"ONNX Runtime reported: {_clean_text(error)}", hresult=hresult)
 
 
 def translate_run(error: Exception) -> WinMLError:
     """Translates an error of a run. Its class does not count: bound runs and others raise different ones."""
-    return _translate_known(error) or EvaluationError(f"The runtime says: {_clean_text(error)}")
+    return _translate_known(error) or EvaluationError(f"ONNX Runtime reported: {_clean_text(error)}")
 
 
 def _translate_known(error: Exception) -> WinMLError | None:
@@ -141,7 +141,7 @@ def _translate_known(error: Exception) -> WinMLError | None:
     if isinstance(error, UnicodeEncodeError):
         return EvaluationError(
             f"A bound string or a file name cannot be encoded in UTF-8: {error.object!a}.",
-            hint='Rename the file. To bind a file name, take os.fsencode(name).decode(errors="replace").',
+            hint='Rename the file. To bind a file name, use os.fsencode(name).decode(errors="replace").',
         )
     if isinstance(error, UnicodeError):
         return CorruptModelError(

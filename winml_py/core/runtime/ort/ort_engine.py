@@ -113,7 +113,7 @@ class OrtEngine(LocalEngine):
     ) -> None:
         self.options = options
         self._config = options.run_config
-        self.explanation = Explanation(target.engine, target.precision, "as asked for")
+        self.explanation = Explanation(target.engine, target.precision, "as requested")
         self._session: onnxruntime.InferenceSession | None = session
         self._bindings: weakref.WeakSet[HostIoBinding | DeviceIoBinding] = weakref.WeakSet()
         self._lock = threading.Lock()  # guards the set of bindings; runs do not take this lock
@@ -190,7 +190,7 @@ class OrtEngine(LocalEngine):
         with self._lock, self._device_lock:
             if self._profile is None:
                 if self._trace is None:
-                    raise IllegalCallError("Nothing is recorded.", hint="Set options.profiling = True first.")
+                    raise IllegalCallError("No profile was recorded.", hint="Set options.profiling = True first.")
                 with open(session.end_profiling(), "rb") as file:
                     self._profile = file.read()
                 self._trace.cleanup()

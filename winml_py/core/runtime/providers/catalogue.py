@@ -166,7 +166,7 @@ def require_option_keys(provider: str, options: dict[str, str]) -> None:
     names = keys.split()
     for key in options:
         if key not in names:
-            hint = did_you_mean(key, names) if names else f"It has no options. Choose the engine that has {key}."
+            hint = did_you_mean(key, names) if names else f"The provider has no options. Use the engine that has {key}."
             raise InvalidArgumentError(f"{provider} has no option {key!r}.", hint=hint)
 
 

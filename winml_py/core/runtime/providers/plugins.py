@@ -160,7 +160,7 @@ def find_runtime_device(device: ProviderDevice) -> onnxruntime.OrtEpDevice:
 
     if _registrar and os.getpid() not in _registrar:
         raise IllegalCallError(
-            "Plugins do not survive a fork: their drivers' threads are in the process that registered them.",
+            "Plugins cannot be used after a fork: their drivers' threads are in the process that registered them.",
             hint='Start processes with multiprocessing.get_context("spawn").',
         )
     with _lock:
@@ -177,7 +177,7 @@ def find_runtime_device(device: ProviderDevice) -> onnxruntime.OrtEpDevice:
     candidates = list_plugin_devices(device.provider)
     if device.number >= len(candidates):
         raise InvalidDeviceError(
-            f"{device.name} is no longer available.", hint="Run `winml-py devices`, and create the device again."
+            f"{device.name} is no longer available.", hint="Find it with `winml-py devices`, and create it again."
         )
     return candidates[device.number]
 

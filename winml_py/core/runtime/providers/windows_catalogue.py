@@ -46,7 +46,7 @@ def _describe(name: str, provider: Any) -> Listed:
             program = f"import {PACKAGE} as w; c = w.EpCatalog(); "
             program += f"[p.ensure_ready() for p in c.find_all_providers() if p.name == {name!r}]"
             return Listed(
-                name, version, problem=f'Windows has it for this machine, and `python -c "{program}"` installs it'
+                name, version, problem=f'Windows offers it for this machine; to install it, run `python -c "{program}"`'
             )
         if state == "NotReady":  # installed, but states its path only once this process requests it
             provider.ensure_ready()
