@@ -290,7 +290,7 @@ def test_what_has_not_begun_never_runs() -> None:
     first = session.evaluate_async(binding)
     started.wait()
     second = session.evaluate_async(binding)  # waits for its turn
-    with pytest.raises(IllegalCallError, match="not done"):
+    with pytest.raises(IllegalCallError, match="has not completed"):
         second.get_results()
     with pytest.raises(TimeoutError):
         second.get(0.01)
@@ -327,7 +327,7 @@ def test_a_time_limit_stops_the_run() -> None:
         session.evaluate_features({"count": np.array(2**60), "x": np.float32(1)}, timeout=0.05)
     assert isinstance(info.value, TimeoutError)
     assert isinstance(info.value, CanceledError)
-    with pytest.raises(IllegalCallError, match="was stopped; its data are invalid"):
+    with pytest.raises(IllegalCallError, match="was stopped, so its data are invalid"):
         output.to_numpy()
     binding.bind("count", np.array(3))
     binding.bind("y", output)  # it can be bound again

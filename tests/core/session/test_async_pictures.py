@@ -175,10 +175,10 @@ def test_a_size_that_the_model_contradicts_is_refused_at_once() -> None:
     stated = ImageContract(size=(16, 16)).to_metadata()  # of a model that contradicts itself
     content = unary("Identity", (1, 3, 32, 32), denotation="IMAGE", metadata=stated)
     session = LearningModelSession(LearningModel.load(content))
-    with pytest.raises(InvalidBindingError, match="states 16"):
+    with pytest.raises(InvalidBindingError, match="specifies 16"):
         session.evaluate_features_async({"x": FRAME})
     operation = session.evaluate_features_async({"x": SEVEN})
-    with pytest.raises(InvalidBindingError, match="states 16"):
+    with pytest.raises(InvalidBindingError, match="specifies 16"):
         operation.get(60)
 
 
@@ -311,6 +311,6 @@ def test_a_missing_contract_is_told_to_the_line_that_calls() -> None:
 def test_two_names_of_one_feature_are_refused() -> None:
     session, features = identity(), {"x": CAT, "X": np.zeros((1, 3, 32, 32), np.float32)}
     for evaluate in (session.evaluate_features, session.evaluate_features_async):
-        with pytest.raises(InvalidArgumentError, match=r"^'x' and 'X' name the same input\."):
+        with pytest.raises(InvalidArgumentError, match=r"^'x' and 'X' specify the same input\."):
             evaluate(features)
-    assert "'x' and 'X' name the same input." in str(next(session.evaluate_many([features])).error)
+    assert "'x' and 'X' specify the same input." in str(next(session.evaluate_many([features])).error)

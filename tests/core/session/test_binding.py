@@ -281,7 +281,7 @@ def test_a_tensor_binds_to_an_image_feature(picture: LearningModelBinding) -> No
     picture.clear()
     contract, zero_to_one = ImageContract(), LearningModelPixelRange.ZERO_TO_ONE
     for key, stated in {"BitmapBounds": [0, 0, 6, 4], "PixelRange": zero_to_one, "ImageContract": contract}.items():
-        assert f"property {key} is for pictures" in str(refusal(picture, "x", value, {key: stated}))
+        assert f"property {key} is only for pictures" in str(refusal(picture, "x", value, {key: stated}))
     assert type(refusal(picture, "x", TensorUInt8Bit.create([1, 3, 4, 6]))) is InvalidBindingError
     assert type(refusal(picture, "x", np.zeros((1, 3, 4, 7), np.float32))) is SizeMismatchError
 
@@ -382,7 +382,7 @@ def test_batches_of_frames() -> None:
     output = numbers(bound, ImageFeatureValue(frames))
     assert [frame.software_bitmap.to_numpy()[0, 0].tolist() for frame in output] == [[0, 0, 0, 255], [9, 9, 9, 255]]
     free = open_binding(unary(shape=("n", 3, "h", "w"), denotation="IMAGE"))
-    with pytest.raises(InvalidArgumentError, match="any size, but pictures of one batch must agree"):
+    with pytest.raises(InvalidArgumentError, match="any size, but all pictures of a batch must have"):
         free.bind("x", ImageFeatureValue(frames))
 
 
@@ -542,7 +542,7 @@ def test_outputs_that_are_not_what_the_model_says() -> None:
 def test_a_binding_belongs_to_its_session(plain: LearningModelBinding) -> None:
     other = open_session(unary(shape=(2, "n")))
     plain.bind("x", np.ones((2, 1), np.float32))
-    with pytest.raises(InvalidArgumentError, match="made for this session, got one of another session"):
+    with pytest.raises(InvalidArgumentError, match="created for this session, got one of another session"):
         other.evaluate(plain)
 
 

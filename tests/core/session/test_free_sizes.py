@@ -77,7 +77,7 @@ def test_sizes_of_given_inputs_are_theirs(folder: Path, seven: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--dim", "widht=3"], "free.onnx: No input of the model has a dimension 'widht'. Did you mean 'width'?"),
+        (["--dim", "widht=3"], "free.onnx: No input of the model has a dimension named 'widht'. Did you mean 'width'?"),
         (["--dim", "width"], "Expected NAME=N, got width"),
         (["--dim", "width=0"], "--dim width=0: Expected a name and a size"),
         (["--dim", "width=" + "9" * 5000], "Expected a name and a size"),
@@ -101,7 +101,7 @@ def test_a_stated_size_goes_before_the_exports(folder: Path, seven: Path) -> Non
 def test_a_size_for_a_model_that_has_all_of_them(folder: Path) -> None:
     Path("fixed.onnx").write_bytes(unary("Neg", [1, 3, 4, 5]))
     message = require_failure(4, "perf", "fixed.onnx", "--size", "8,8")
-    assert "fixed.onnx: No input of the model is a picture with a free height or width." in message
+    assert "fixed.onnx: The model has no picture input with a free height or width." in message
 
 
 def test_where_height_and_width_stand() -> None:

@@ -431,7 +431,7 @@ def test_frames_of_one_pillow_image_are_evaluated_each(kind: str) -> None:
 def test_items_whose_inputs_have_different_rows_are_not_batched() -> None:
     ends = [tensor("a", ["n", 1]), tensor("b", ["m", 1])]
     session = open_session(data([helper.make_node("Add", ["a", "b"], ["y"])], ends, [tensor("y", ["k", 1])]))
-    with pytest.raises(InvalidArgumentError, match="first dimension of a is 'n', and that of b is 'm'"):
+    with pytest.raises(InvalidArgumentError, match="first dimension of a is 'n', but that of b is 'm'"):
         session.evaluate_many([], batch=2)
     ends = [tensor("a", [None, 1]), tensor("b", [None, 1])]
     session = open_session(data([helper.make_node("Add", ["a", "b"], ["y"])], ends, [tensor("y", [None, 1])]))

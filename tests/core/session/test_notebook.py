@@ -123,12 +123,12 @@ def test_what_has_no_best_class(digits: LearningModelSession, cat: Path) -> None
         with pytest.raises(InvalidArgumentError, match="whole number of 1 or more"):
             result.top_k(n)  # type: ignore[arg-type]
     for labels in (5, {0: "zero"}):
-        with pytest.raises(InvalidArgumentError, match=r"Expected the names of the classes, got \w+\. Pass a list"):
+        with pytest.raises(InvalidArgumentError, match=r"Expected class names, got \w+\. Pass a list"):
             result.top_k(labels=labels)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="no output 'scores'"):
         result.top_k(output="scores")
     edges = LearningModelSession(LearningModel.load(MODELS / "edges.onnx"))
-    with pytest.raises(InvalidArgumentError, match="needs an output with one row of scores"):
+    with pytest.raises(InvalidArgumentError, match="requires one output with one row of scores"):
         edges.evaluate_features({"image": ImageFeatureValue.load(cat)}).top_k()
     nodes = [helper.make_node("Identity", ["x"], [name]) for name in "ab"]
     two = LearningModel.load(data(nodes, [tensor("x", [3])], [tensor(name, [3]) for name in "ab"]))

@@ -111,7 +111,7 @@ PROPERTIES: dict[str, Any] = {
 )
 def test_properties_of_pictures_are_refused_for_an_output_of_numbers(key: str, target: Any) -> None:
     whole = unary(shape=(1, 3, 4, 4))
-    with pytest.raises(InvalidBindingError, match=f"The property {key} is for pictures"):
+    with pytest.raises(InvalidBindingError, match=f"The property {key} is only for pictures"):
         open_binding(whole).bind("y", target, {key: PROPERTIES[key]})
     winml_models.open_binding(whole).bind("y", target, {key: PROPERTIES[key]})  # ignored, as in Windows ML
 
@@ -119,7 +119,7 @@ def test_properties_of_pictures_are_refused_for_an_output_of_numbers(key: str, t
 @pytest.mark.parametrize("key", ["BitmapBounds", "ImageSize"])
 def test_properties_of_inputs_are_refused_for_a_picture_that_is_an_output(key: str) -> None:
     bound = open_binding(unary(shape=(1, 3, 4, 4), denotation="IMAGE"))
-    with pytest.raises(InvalidBindingError, match=f"The property {key} is for inputs"):
+    with pytest.raises(InvalidBindingError, match=f"The property {key} is only for inputs"):
         bound.bind("y", VideoFrame(BitmapPixelFormat.BGRA8, 4, 4), {key: PROPERTIES[key]})
 
 
@@ -175,7 +175,7 @@ def test_texts_of_an_earlier_run_do_not_outlive_a_failed_one() -> None:
 @pytest.mark.parametrize(
     ("target", "says"),
     [
-        (np.array(["old", "old"]), r"would cut them\. Bind np\.empty\(\(2,\), object\)"),
+        (np.array(["old", "old"]), r"would truncate them\. Bind np\.empty\(\(2,\), object\)"),
         (np.empty(3, object), "Dimension 0 is 3, not 2"),
         (("old", "old"), "cannot be written into tuple"),
         (np.array([b"old", b"old"]), "got an array of"),
@@ -199,11 +199,11 @@ def test_the_error_of_a_failed_run_names_the_arrays_of_booleans() -> None:
     binding, array = LearningModelBinding(session), np.zeros(1, np.bool_)
     binding.bind("y", array)
     binding.bind("i", [7])
-    with pytest.raises(EvaluationError, match=r"booleans cannot show that they are invalid: do not read y\.") as info:
+    with pytest.raises(EvaluationError, match=r"Do not read y: arrays of booleans cannot show that they are") as info:
         session.evaluate(binding)
-    assert info.value.hint.endswith("do not read y.")
+    assert info.value.hint.endswith("cannot show that they are invalid.")
     (failed,) = session.evaluate_many([{"i": np.array([7]), "y": array}])
-    assert "do not read y." in str(failed.error)
+    assert "Do not read y: " in str(failed.error)
     binding.bind("y", np.zeros(1, np.bool_).tolist())
     with pytest.raises(EvaluationError) as info:
         session.evaluate(binding)
@@ -284,7 +284,7 @@ def test_the_wrong_reader_of_an_answer_names_the_right_call() -> None:
     result = LearningModelSession(LearningModel.load(whole)).evaluate_features({"x": scores})
     with pytest.raises(InvalidArgumentError) as info:
         result.top_k(1)
-    advice = info.value.hint.removeprefix("y maps classes to scores: ").removesuffix(".")
+    advice = info.value.hint.removeprefix("y maps classes to scores. Rank with ").removesuffix(".")
     assert eval(advice, {"result": result}) == [("dog", 0.75)]
     with pytest.raises(InvalidArgumentError, match=r"Pass labels to masks\(\), or an index"):
         Segmentation(np.zeros((2, 2), np.int32)).mask("dog")

@@ -223,7 +223,7 @@ def test_one_tensor_of_a_gpu_is_refused(gpu: LearningModelDevice) -> None:
     binding.bind("next", kept, {"DisableTensorCpuSync": True})
     session.evaluate(binding)
     binding.bind("state", kept)
-    with pytest.raises(InvalidBindingError, match="same memory of the device"):
+    with pytest.raises(InvalidBindingError, match="same memory on the device"):
         session.evaluate(binding)
     binding.bind("next", TensorFloat.create([SIZE, SIZE]), {"DisableTensorCpuSync": True})
     assert session.evaluate(binding).succeeded

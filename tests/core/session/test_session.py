@@ -113,7 +113,7 @@ def test_options_refuse_what_is_no_uint32(value: Any) -> None:
         options.intra_op_num_threads = value
     with pytest.raises(InvalidArgumentError):
         options.intra_op_num_threads = 0
-    with pytest.raises(InvalidArgumentError, match="name is text"):
+    with pytest.raises(InvalidArgumentError, match="Expected text as a dimension's name"):
         options.override_named_dimension(3, 1)  # type: ignore[arg-type]
 
 
@@ -122,7 +122,7 @@ def test_options_refuse_what_is_no_uint32(value: Any) -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in LearningModelDeviceKind if "DIRECTX" in kind.name])
 def test_a_gpu_is_an_error_with_a_hint(kind: LearningModelDeviceKind) -> None:
-    with pytest.raises(InvalidDeviceError, match=r"There is no GPU.*pip install") as info:
+    with pytest.raises(InvalidDeviceError, match=r"No installed package can use a GPU.*pip install") as info:
         LearningModelDevice(kind)
     assert info.value.hresult == 0x88900001
 
@@ -195,8 +195,8 @@ def test_an_error_that_is_kept_keeps_no_engine(natives: Natives) -> None:
 @pytest.mark.parametrize(
     ("whole", "kind", "words"),
     [
-        (unary(ir_version=99), ModelVersionError, r"IR version is 99; this ONNX Runtime reads up to \d+\. Update"),
-        (unary(opset=99), ModelVersionError, r"opset 99 of ai\.onnx; this ONNX Runtime knows up to \d+\. Update"),
+        (unary(ir_version=99), ModelVersionError, r"IR version is 99, but this .* reads versions up to \d+\. Update"),
+        (unary(opset=99), ModelVersionError, r"opset 99 of ai\.onnx, but .* supports opsets up to \d+\. Update"),
         (unary("Frobnicate"), CorruptModelError, "operator Frobnicate, which opset 17 does not have"),
         (
             unary("Frob", operator_domain="com.acme", domains={"com.acme": 1}),
@@ -327,7 +327,7 @@ def test_two_overrides_of_one_dimension_say_what_to_do() -> None:
     loaded = LearningModel.load(MODELS / "digits_batch.onnx")
     options = LearningModelSessionOptions()
     options.override_named_dimension("batch", 4)
-    with pytest.raises(InvalidArgumentError, match="set it to 0, or both to the same size"):
+    with pytest.raises(InvalidArgumentError, match="Set batch_size_override to 0, or both to the same size"):
         LearningModelSession(loaded, None, options)
     for size in (0, 4):
         options.batch_size_override = size

@@ -99,7 +99,7 @@ def test_a_folder_gives_the_pictures_of_every_ending_that_pillow_knows(
     try:
         SoftwareBitmap.load(path)
     except PictureError:  # a format that is not read
-        with pytest.raises(InvalidArgumentError, match="There is no picture in this folder"):
+        with pytest.raises(InvalidArgumentError, match="The folder contains no picture"):
             invert.evaluate_many(tmp_path)
         return
     except InvalidArgumentError:
@@ -203,9 +203,9 @@ def test_errors_stay_with_their_items(invert: LearningModelSession, folder: Path
     closed.close()
     items: list[tuple[Any, type[Exception], str]] = [
         (tmp_path / "none.png", PictureNotFoundError, "There is no such picture"),
-        (tmp_path / "none.mp4", PictureNotFoundError, "There is no such video"),
+        (tmp_path / "none.mp4", PictureNotFoundError, "The video does not exist"),
         (broken, PictureError, "cannot be opened as a video"),
-        (tmp_path / "empty", InvalidArgumentError, "There is no picture in this folder"),
+        (tmp_path / "empty", InvalidArgumentError, "The folder contains no picture"),
         (str(tmp_path / "none*.png"), InvalidArgumentError, "No file matches"),
         (b"no picture", PictureError, "not a picture"),
         ({"image": tmp_path / "levels.avi"}, PictureError, "not a picture"),
@@ -223,15 +223,15 @@ def test_errors_stay_with_their_items(invert: LearningModelSession, folder: Path
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("https://example.org/a.jpg", "Download it, and pass the path of the file, or its bytes"),
-        ("https://example.org/a.jpg?width=3", "Download it"),
-        ("https://example.org/a.mp4", "Download it"),
-        ("HTTP://example.org/a.npy", "Download it"),
-        ("s3://bucket/table.csv", "Download it"),
-        ("file:///tmp/picture.png", "Download it"),
+        ("https://example.org/a.jpg", "Download the file, and pass its path or its bytes"),
+        ("https://example.org/a.jpg?width=3", "Download the file"),
+        ("https://example.org/a.mp4", "Download the file"),
+        ("HTTP://example.org/a.npy", "Download the file"),
+        ("s3://bucket/table.csv", "Download the file"),
+        ("file:///tmp/picture.png", "Download the file"),
         (
             "rtsp://camera/1",
-            r"Read its frames with cv2\.VideoCapture\(address\), and pass each: ImageFeatureValue.from_array",
+            r"Read its frames with cv2\.VideoCapture\(address\), and pass each as ImageFeatureValue.from_array",
         ),
         ("rtsp://user:word@camera/1.mp4?channel=[2]", r"Read its frames with cv2\.VideoCapture"),
     ],
@@ -261,7 +261,7 @@ def test_a_missing_path_for_numbers_is_named(tmp_path: Path) -> None:
     numbers = LearningModelSession(LearningModel.load(unary("Neg", ["n", 3])))
     there = tmp_path / "notes.txt"
     there.write_text("text")
-    for path, words in ((tmp_path / "none", "There is no such file or folder, and x takes Float"), (there, "x takes")):
+    for path, words in ((tmp_path / "none", "No such file or folder exists, and x takes Float"), (there, "x takes")):
         for source in (path, str(path), {"x": path}):
             (result,) = numbers.evaluate_many(source)
             assert isinstance(result.error, InvalidArgumentError)
@@ -375,7 +375,7 @@ def test_fast_decode_reads_large_jpegs_smaller(tmp_path: Path, monkeypatch: pyte
         (result,) = opened.evaluate_many(tmp_path / "large.jpg", fast_decode=fast_decode)
         assert result.succeeded
         assert factors.pop() == factor
-    with pytest.raises(InvalidArgumentError, match="It must be True or False"):
+    with pytest.raises(InvalidArgumentError, match="Pass True or False"):
         opened.evaluate_many([], fast_decode=1)  # type: ignore[arg-type]
 
 

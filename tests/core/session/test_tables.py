@@ -65,7 +65,7 @@ def test_one_damaged_row_is_refused_by_its_number(folder: Path, data: st.DataObj
     else:
         cells[damaged][column] = damage
     named = 1 if damage in ("1,5", "missing") and damaged == 0 else damaged
-    with pytest.raises(InvalidArgumentError, match=rf"table.csv, row {named + 1}: .*decimals \(1.5,2\)"):
+    with pytest.raises(InvalidArgumentError, match=rf"table.csv, row {named + 1}: .*decimal points \(1.5,2\)"):
         evaluate(folder, "\n".join(map(",".join, cells)), data.draw(st.sampled_from([("n", columns), ("n", "m")])))
 
 
@@ -125,7 +125,7 @@ def test_a_row_is_an_item_or_a_row_of_it(
 
 def test_an_empty_table_is_refused(folder: Path) -> None:
     for text in ("", "\n\n", "  \n"):
-        with pytest.raises(InvalidArgumentError, match=r"table\.csv: It is empty"):
+        with pytest.raises(InvalidArgumentError, match=r"table\.csv: The file is empty"):
             evaluate(folder, text, ("n", 3))
 
 

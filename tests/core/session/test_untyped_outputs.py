@@ -67,7 +67,7 @@ def test_its_descriptor_says_that_the_file_states_no_type() -> None:
         False,
         False,
     )
-    assert feature.describe() == "of a type that the file does not state"
+    assert feature.describe() == "of a type that the file does not declare"
 
 
 def test_memory_of_another_type_or_shape_is_refused() -> None:

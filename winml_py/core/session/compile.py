@@ -169,9 +169,9 @@ def _override_feature(
         pairs = list(zip(shape, override, strict=False))
         if len(override) != len(shape) or any(-1 not in pair and len(set(pair)) > 1 for pair in pairs):
             raise InvalidArgumentError(
-                f"The options override the shape of {feature.name} with {list(override)}, and the model says "
+                f"The options override the shape of {feature.name} with {list(override)}, but the model specifies "
                 f"{list(feature.shape)}.",
-                hint="Give one size for each dimension, and -1 where the model's stays.",
+                hint="Pass one size for each dimension. To keep a size of the model, pass -1.",
             )
         shape = tuple(map(max, pairs))  # a free size is -1
     shape = tuple(batch.get(axis, -1) if size < 0 else size for axis, size in enumerate(shape))
@@ -210,12 +210,12 @@ def require_tuned_for(options: LearningModelSessionOptions, model: LearningModel
     measured, here = options.tuned_for, describe_measured(model, device)
     if measured.get("model") != here["model"]:
         raise InvalidArgumentError(
-            f"The options were tuned for another model than {model.name or 'this one'}.",
-            hint="Tune them for this one: winml_py.perf.tune(model, inputs), or `winml-py tune`. "
-            "options.tuned_for = {} takes them as they are.",
+            f"The options were tuned for a different model than {model.name or 'this one'}.",
+            hint="Tune options for this model with winml_py.perf.tune(model, inputs) or `winml-py tune`. To use these "
+            "anyway, set options.tuned_for = {}.",
         )
     changes = [
-        f"{name} {measured.get(name) or 'none'}, and here it is {here.get(name) or 'none'}"
+        f"{name} {measured.get(name) or 'none'}, but here it is {here.get(name) or 'none'}"
         for name in sorted(measured.keys() | here.keys())
         if measured.get(name) != here.get(name)
     ]

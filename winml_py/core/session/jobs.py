@@ -108,8 +108,8 @@ class Jobs:
         if not isinstance(features, Mapping):
             if len(self._inputs) != 1:
                 raise InvalidArgumentError(
-                    f"The model has {len(self._inputs)} inputs, but got one {type_name(features)} for all of them.",
-                    hint=f"Write {{name: value}}; the names: {', '.join(self._inputs) or 'none'}.",
+                    f"Expected a value for each of {len(self._inputs)} inputs, got one {type_name(features)}.",
+                    hint=f"Pass {{name: value}} with the names {', '.join(self._inputs) or 'none'}.",
                 )
             features = {next(iter(self._inputs)): features}
         if self._session_state.is_silent:  # Windows ML takes no files
@@ -149,8 +149,8 @@ class Jobs:
             return [self._run_one(features) for features in items]
         if mixed_output is not None:
             raise InvalidArgumentError(
-                f"Items cannot be batched: in a batch of {len(items)}, the output {mixed_output} differs from what the "
-                "items give one by one.",
+                f"Items cannot be batched: in a batch of {len(items)}, the output {mixed_output} differs from the "
+                "results for single items.",
                 hint="Omit batch. The model mixes the items of a batch, or its results are random.",
             )
         facts = self._session_state.facts
@@ -234,7 +234,7 @@ def _require_batches(features: Sequence[FeatureDescriptor]) -> None:
     for feature, dimension in zip(features, dimensions, strict=True):
         if first and dimension and dimension != first:
             raise InvalidArgumentError(
-                f"Items cannot be batched: the first dimension of {features[0].name} is {first!r}, and that of "
+                f"Items cannot be batched: the first dimension of {features[0].name} is {first!r}, but that of "
                 f"{feature.name} is {dimension!r}.",
                 hint="Omit batch, or give both the same name in the model if they are the batch.",
             )
@@ -315,5 +315,5 @@ def detach(value: Any) -> Any:
     except (TypeError, ValueError, NotImplementedError) as error:
         raise InvalidArgumentError(
             f"{type_name(value)} cannot be copied before the next item is taken: {error}.",
-            hint="If every item has separate memory, write evaluate_many(..., copy=False).",
+            hint="If every item has separate memory, call evaluate_many(..., copy=False).",
         ) from error

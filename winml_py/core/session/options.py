@@ -84,7 +84,7 @@ class Setting(Generic[T, S]):
             return value
         words = {member.name.lower(): member for member in kind}
         if value not in words:
-            raise InvalidArgumentError(f"{self._name} has no {value!r}.", hint=did_you_mean(value, words))
+            raise InvalidArgumentError(f"{self._name} has no value {value!r}.", hint=did_you_mean(value, words))
         return words[value]
 
 
@@ -100,15 +100,17 @@ def _require_uint32(value: object, name: str) -> int:
 
 
 def _check_dimensions(sizes: Mapping[str, int], name: str) -> Mapping[str, int]:
-    require_type(sizes, Mapping, 'Write {"batch": 4}.')
+    require_type(sizes, Mapping, 'Pass a dict, for example {"batch": 4}.')
     for key in sizes:
         if not is_text(key):
-            raise InvalidArgumentError(f"A dimension's name is text, not {key!r}.", hint="See `winml-py info`.")
+            raise InvalidArgumentError(
+                f"Expected text as a dimension's name, got {key!r}.", hint="To list the names, run `winml-py info`."
+            )
     return MappingProxyType({key: _require_uint32(size, f"the dimension {key!r}") for key, size in sizes.items()})
 
 
 def _check_shapes(shapes: Mapping[str, Sequence[int]], name: str) -> Mapping[str, tuple[int, ...]]:
-    require_type(shapes, Mapping, 'Write {"image": (1, 3, 640, 640)}.')
+    require_type(shapes, Mapping, 'Pass a dict, for example {"image": (1, 3, 640, 640)}.')
     checked = {}
     for key, shape in shapes.items():
         try:
@@ -117,7 +119,7 @@ def _check_shapes(shapes: Mapping[str, Sequence[int]], name: str) -> Mapping[str
             sizes = ()
         if not is_text(key) or not sizes or not all(size == -1 or 0 < size < 1 << 32 for size in sizes):
             raise InvalidArgumentError(
-                f"The shape of the input {key!r} is {shape!r}.", hint="Write (1, 3, 640, 640); -1 leaves a size free."
+                f"The shape of the input {key!r} is {shape!r}.", hint="Pass (1, 3, 640, 640); -1 leaves a size free."
             )
         checked[key] = sizes
     return MappingProxyType(checked)
@@ -126,7 +128,7 @@ def _check_shapes(shapes: Mapping[str, Sequence[int]], name: str) -> Mapping[str
 def _check_engine_name(engine: str | None, name: str) -> str | None:
     if engine is not None and (not isinstance(engine, str) or not engine):
         raise InvalidArgumentError(
-            f"The engine is {engine!r}.", hint='Use "onnxruntime", or a provider: "openvino", say.'
+            f"The engine is {engine!r}.", hint='Pass "onnxruntime", or a provider such as "openvino".'
         )
     return engine
 
@@ -136,7 +138,7 @@ def _convert_to_texts(options: Mapping[str, object], name: str) -> Mapping[str, 
     if not isinstance(options, Mapping) or not all(
         isinstance(key, str) and isinstance(value, (str, int, float)) for key, value in options.items()
     ):
-        hint = "Write {key: value}, where each value is a str, a bool or a number."
+        hint = "Pass {key: value}, where each value is a str, a bool or a number."
         raise InvalidArgumentError(f"{name} is {options!r}.", hint=hint)
     return MappingProxyType(
         {key: str(int(value) if isinstance(value, bool) else value) for key, value in options.items()}
@@ -145,7 +147,7 @@ def _convert_to_texts(options: Mapping[str, object], name: str) -> Mapping[str, 
 
 def _check_log_severity(severity: str, name: str) -> str:
     if severity not in LOG_SEVERITIES:
-        hint = f"It is {', '.join(LOG_SEVERITIES)}."
+        hint = f"Pass one of {', '.join(LOG_SEVERITIES)}."
         raise InvalidArgumentError(f"{name} is {severity!r}.", hint=hint)
     return str(severity)
 
@@ -153,7 +155,7 @@ def _check_log_severity(severity: str, name: str) -> str:
 def _convert_to_tuning(value: Tuning | Mapping[str, Any], name: str) -> Tuning:
     """The tuning for a value; a file of options has its fields."""
     tuning = Tuning(**value) if isinstance(value, Mapping) else value
-    require_type(tuning, Tuning, "Write Tuning(memory_arena=False), say.")
+    require_type(tuning, Tuning, "Pass a Tuning, for example Tuning(memory_arena=False).")
     return tuning
 
 
@@ -163,7 +165,7 @@ def _convert_to_isolation(value: Isolation | str | Mapping[str, Any] | None, nam
     if isolation is None or isinstance(isolation, Isolation):
         return isolation
     raise InvalidArgumentError(
-        f"{name} is {value!r}.", hint='Write "process", Isolation(max_memory=2 << 30), say, or None.'
+        f"{name} is {value!r}.", hint='Pass "process", None, or, for example, Isolation(max_memory=2 << 30).'
     )
 
 
@@ -326,7 +328,7 @@ class LearningModelSessionOptions(Object):
             """
             if name not in SETTINGS:
                 hint = did_you_mean(name, SETTINGS)
-                raise AttributeError(f"There is no session option {name!r}. {hint}", name=name, obj=self)
+                raise AttributeError(f"Unknown session option {name!r}. {hint}", name=name, obj=self)
             super().__setattr__(name, value)
 
     def override_named_dimension(self, name: str, dimension: int, /) -> None:
@@ -376,7 +378,7 @@ class LearningModelSessionOptions(Object):
         options = cls()
         for key, value in values.items():
             if key not in SETTINGS:
-                raise InvalidArgumentError(f"There is no session option {key!r}.", hint=did_you_mean(key, SETTINGS))
+                raise InvalidArgumentError(f"Unknown session option {key!r}.", hint=did_you_mean(key, SETTINGS))
             setattr(options, key, SETTINGS[key].read_json(value))
         return options
 
@@ -398,11 +400,11 @@ class LearningModelSessionOptions(Object):
         except OSError as error:
             raise make_open_error(path, error) from error
         except InvalidArgumentError as error:
-            raise InvalidArgumentError(f"{name}: {error}", hint="Correct the file, or write it anew.") from error
+            raise InvalidArgumentError(f"{name}: {error}", hint="Correct the file, or save it again.") from error
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InvalidArgumentError(
                 f"{name}: This is not a file of session options: {error}.",
-                hint="Write it with options.save(path), or `winml-py tune`.",
+                hint="Create one with options.save(path) or `winml-py tune`.",
             ) from error
 
     def save(self, path: str | os.PathLike[str], *, notes: Mapping[str, object] | None = None) -> None:

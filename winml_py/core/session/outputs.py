@@ -89,7 +89,7 @@ class BuffersOutput(OutputSlot):
         views = [memoryview(buffer) for buffer in value]
         if any(view.nbytes and (view.readonly or not view.c_contiguous) for view in views):
             raise InvalidBindingError(
-                "An output cannot be bound to buffers that are read-only or have gaps.", hint="Use bytearray."
+                "An output cannot be bound to buffers that are read-only or have gaps.", hint="Bind a bytearray."
             )
         self._parts = [view.cast("B") if view.nbytes else memoryview(b"") for view in views]
         self.targets = [np.frombuffer(part, np.uint8) for part in self._parts if part.nbytes]
@@ -270,7 +270,7 @@ def prepare_output(
                 raise NotSupportedError(
                     f"The output {descriptor.name} is computed in float32 and cannot be written to float16 memory on "
                     "the device.",
-                    hint="Bind a tensor without memory, or make the session with another precision.",
+                    hint="Bind a tensor without memory, or create the session with another precision.",
                 )
             return TensorOutput(descriptor, destination, source, device_array, device_array)
         if properties.stays_on_device and isinstance(destination, Tensor) and engine.location is not None:
@@ -282,7 +282,8 @@ def prepare_output(
     actual = "a Pillow image" if is_pil_image(destination) else type_name(destination)
     raise InvalidBindingError(
         f"The model variable {descriptor.name} is an output, but {actual} cannot be written in place.",
-        hint="Bind a tensor, an array, a VideoFrame, a dict or a list; or leave it unbound: results have to_pil().",
+        hint="Bind a tensor, an array, a VideoFrame, a dict or a list; or leave it unbound, and use the result's "
+        "to_pil().",
     )
 
 
@@ -345,8 +346,8 @@ def make_text_slot(destination: object, descriptor: FeatureDescriptor) -> Output
         return None
     if destination.dtype.kind == "U":
         raise InvalidBindingError(
-            f"The output {descriptor.name} has strings of any length, and an array of {destination.dtype} would cut "
-            "them.",
+            f"The output {descriptor.name} has strings of any length, but an array of {destination.dtype} would "
+            "truncate them.",
             hint=f"Bind np.empty({destination.shape}, object).",
         )
     tensor = wrap_array(TensorString, as_unmasked_array(destination))

@@ -232,16 +232,16 @@ class LearningModelEvaluationResult(Object):
         outputs = self.outputs
         names = list(outputs) if output is None else [output]
         if output is not None and output not in outputs:
-            raise InvalidArgumentError(f"There is no output {output!r}.", hint=f"Outputs: {', '.join(outputs)}.")
+            raise InvalidArgumentError(f"The model has no output {output!r}.", hint=f"It has {', '.join(outputs)}.")
         arrays = [read_numbers(self, name) for name in names]
         rows = [array for array in arrays if array is not None and is_row(array)]
         if len(rows) != 1:
-            how_many, hint = "more than one of", "Name one: top_k(output=...)."
+            how_many, hint = "more than one of", "Choose one with top_k(output=...)."
             if not rows:
                 how_many = "none of"
-                hint = "For a batch, take rows of to_numpy(). Decode the boxes of a detector first."
+                hint = "For a batch, use the rows of to_numpy(). For a detector, decode the boxes first."
                 hint = next(filter(None, (_describe_output(name, outputs[name], n) for name in names)), hint)
-            message = f"top_k needs an output with one row of scores: {how_many} {', '.join(names)} is one."
+            message = f"top_k requires one output with one row of scores: {how_many} {', '.join(names)} is one."
             raise InvalidArgumentError(message, hint=hint)
         return rank_classes(rows[0], n, require_labels(labels) or select_fitting_labels(self._facts.labels, rows[0]))
 
@@ -283,10 +283,10 @@ def _describe_output(name: str, value: Any, count: int) -> str:
         first, scores = value[0], f"{scores}[0]"
     if hasattr(first, "save") or hasattr(first, "software_bitmap"):
         frame = "" if hasattr(first, "save") else ".software_bitmap"
-        return f'{name} is a picture: {scores}{frame}.save("{name}.png").'
+        return f'{name} is a picture. Save it with {scores}{frame}.save("{name}.png").'
     if not isinstance(first, Mapping):
         return ""
-    return f"{name} maps classes to scores: sorted({scores}.items(), key=lambda pair: -pair[1])[:{count}]."
+    return f"{name} maps classes to scores. Rank with sorted({scores}.items(), key=lambda pair: -pair[1])[:{count}]."
 
 
 # The classes with the highest scores.

@@ -88,12 +88,12 @@ class LearningModelSession(Closeable, Object):
         _stop: Stop | None = None,
     ) -> None:
         path = repr(os.fspath(model)) if isinstance(model, (str, os.PathLike)) else "path"
-        require_type(model, LearningModel, f"Load it first: LearningModelSession(LearningModel.load({path})).")
+        require_type(model, LearningModel, f"Load the model first: LearningModelSession(LearningModel.load({path})).")
         if not isinstance(device, LearningModelDevice | None):
             raise InvalidArgumentError(
                 f"Expected a LearningModelDevice, got {type_name(device)}.", hint=_make_device_hint(device)
             )
-        require_type(options, LearningModelSessionOptions | None, "Make them: options = LearningModelSessionOptions().")
+        require_type(options, LearningModelSessionOptions | None, "Create options = LearningModelSessionOptions().")
         self._model = model
         self._device = LearningModelDevice() if device is None else device
         self._options = copy(options)  # for sessions on other devices; the caller may change the original
@@ -107,7 +107,7 @@ class LearningModelSession(Closeable, Object):
     if not TYPE_CHECKING:  # type checkers report wrong names themselves
 
         def __getattr__(self, name: str) -> None:
-            hint = " Write session.evaluate_features({name: value}).outputs." if name == "run" else ""
+            hint = " Call session.evaluate_features({name: value}).outputs." if name == "run" else ""
             raise AttributeError(f"A LearningModelSession has no {name!r}.{hint}", name=name, obj=self)
 
         def __call__(self, *_: object, **__: object) -> None:
@@ -117,7 +117,7 @@ class LearningModelSession(Closeable, Object):
                 TypeError: always.
             """
             raise TypeError(
-                "A LearningModelSession is not a function. Write session.evaluate_features({name: value}).outputs."
+                "A LearningModelSession is not callable. Call session.evaluate_features({name: value}).outputs."
             )
 
     @classmethod
@@ -217,7 +217,7 @@ class LearningModelSession(Closeable, Object):
         engine = self._private_state.engine
         if engine.location is None:
             raise InvalidDeviceError(
-                f"The session runs on {self._device.name}, in whose memory the runtime keeps no tensor.",
+                f"The runtime cannot store tensors in the memory of {self._device.name}.",
                 hint="Bind the array itself.",
             )
         tensor = as_tensor(value)
@@ -429,8 +429,8 @@ class LearningModelSession(Closeable, Object):
 
     def __reduce__(self) -> NoReturn:
         raise IllegalCallError(
-            "A session belongs to the process that made it, and cannot be pickled.",
-            hint="Pickle the model and the options, and make the session in the other process.",
+            "A session belongs to the process that created it and cannot be pickled.",
+            hint="Pickle the model and the options, and create the session in the other process.",
         )
 
     def __repr__(self) -> str:
@@ -448,7 +448,7 @@ class LearningModelSession(Closeable, Object):
                 items = items or f"{names[0]!r}: table.to_numpy()"
             raise InvalidArgumentError(
                 f"Expected a dict of input names and values, got {type_name(features)}.",
-                hint=f"Write {{{items}}}.",
+                hint=f"Pass {{{items}}}.",
             )
 
     def _require_own_binding(self, binding: LearningModelBinding) -> BindingState:
@@ -456,9 +456,9 @@ class LearningModelSession(Closeable, Object):
             return binding._private_state
         actual, hint = type_name(binding), "LearningModelBinding(session). For a dict, call evaluate_features(dict)."
         if isinstance(binding, LearningModelBinding):
-            actual, hint = "one of another session", "LearningModelBinding(session); or evaluate it with its session."
+            actual, hint = ("one of another session", "LearningModelBinding(session), or use its session.")
         raise InvalidArgumentError(
-            f"Expected a LearningModelBinding that was made for this session, got {actual}.", hint=f"Make one: {hint}"
+            f"Expected a LearningModelBinding created for this session, got {actual}.", hint=f"Create one: {hint}"
         )
 
     def _evaluate(
@@ -500,7 +500,7 @@ class LearningModelBinding(Object, MapView[Any]):
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, session: LearningModelSession, /) -> None:
-        hint = "Write LearningModelBinding(session), where session = LearningModelSession(model)."
+        hint = "Call LearningModelBinding(session), where session = LearningModelSession(model)."
         require_type(session, LearningModelSession, hint)
         session._private_state.require_open()
         self._session = session
@@ -569,11 +569,11 @@ class LearningModelBinding(Object, MapView[Any]):
 def _make_device_hint(device: object) -> str:
     match device:
         case LearningModelSessionOptions():
-            return "Write LearningModelSession(model, options=options)."
+            return "Call LearningModelSession(model, options=options)."
         case LearningModelDeviceKind():
             name = device.name.replace("DIRECTX", "GPU")
-            return f"Write LearningModelDevice(LearningModelDeviceKind.{name})."
-    return f'Write LearningModelDevice.find("{device if isinstance(device, str) else "gpu"}").'
+            return f"Pass LearningModelDevice(LearningModelDeviceKind.{name})."
+    return f'Pass LearningModelDevice.find("{device if isinstance(device, str) else "gpu"}").'
 
 
 def _require_correlation_id(correlation_id: object) -> None:

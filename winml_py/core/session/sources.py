@@ -120,7 +120,7 @@ def _is_single_item(inputs: object) -> bool:
     if can_export_dlpack(inputs) and getattr(getattr(inputs, "dtype", None), "kind", "") not in ("O", "U"):
         raise InvalidArgumentError(
             f"Expected a series of inputs, got one {type_name(inputs)} of numbers.",
-            hint="For one input, pass [array]; for one input per row, list(array).",
+            hint="For one input, pass [array]. For one input per row, pass list(array).",
         )
     return not isinstance(inputs, Iterable) and not hasattr(inputs, "__getitem__")
 
@@ -160,7 +160,7 @@ def _read_content(source: object) -> Any:
     try:
         content = read()
     except (OSError, ValueError) as error:
-        return InvalidArgumentError(f"The file object cannot be read: {error}.", hint="Keep it open until it is taken.")
+        return InvalidArgumentError(f"The file object cannot be read: {error}.", hint="Keep it open until it is read.")
     if isinstance(content, (bytes, bytearray)):
         return content
     return InvalidArgumentError(
@@ -197,7 +197,7 @@ def list_files(folder: str, kind: str, endings: tuple[str, ...]) -> list[str]:
     names = [name for name in os.listdir(folder) if name.lower().endswith(endings) and not name.startswith(".")]
     if not names:
         raise InvalidArgumentError(
-            f"{folder}: There is no {kind} in this folder.", hint=f"Names end in {', '.join(sorted(endings))}."
+            f"{folder}: The folder contains no {kind}.", hint=f"Expected files ending in {', '.join(sorted(endings))}."
         )
     return [os.path.join(folder, name) for name in sort_naturally(names)]
 
@@ -243,13 +243,13 @@ def read_value(feature: FeatureDescriptor, source: object, fast_decode: bool = F
     if is_table and os.path.exists(path):
         return _read_table(feature, path)
     if is_table:
-        raise InvalidArgumentError(f"{path}: There is no such file.", hint=suggest_path(path))
+        raise InvalidArgumentError(f"{path}: The file does not exist.", hint=suggest_path(path))
     takes = f"{feature.name} takes {feature.describe()}"
-    problem = takes if os.path.exists(path) else f"There is no such file or folder, and {takes}"
+    problem = takes if os.path.exists(path) else f"No such file or folder exists, and {takes}"
     raise InvalidArgumentError(f"{path}: {problem}.", hint="Pass an array, or the path of a .npy or .csv file.")
 
 
-_HOW_TO_WRITE = "Separate numbers by commas, with a point for decimals (1.5,2). A row of a table is an item; no header."
+_HOW_TO_WRITE = "Separate numbers with commas, and use decimal points (1.5,2). Write an item per row, no header."
 
 
 def _read_table(feature: FeatureDescriptor, path: str) -> Array:
@@ -261,7 +261,7 @@ def _read_table(feature: FeatureDescriptor, path: str) -> Array:
     except (OSError, ValueError, csv.Error) as error:
         raise _make_not_numbers_error(path, error) from error
     if not rows:
-        raise InvalidArgumentError(f"{path}: It is empty.", hint=_HOW_TO_WRITE)
+        raise InvalidArgumentError(f"{path}: The file is empty.", hint=_HOW_TO_WRITE)
     first, width = rows[0][0], len(rows[0][1])
     arrays = []
     for row, cells in rows:
@@ -269,7 +269,7 @@ def _read_table(feature: FeatureDescriptor, path: str) -> Array:
         if not all(map(str.strip, cells)):
             raise InvalidArgumentError(f"{name}: A cell is empty: {','.join(cells)[:60]}.", hint=_HOW_TO_WRITE)
         if len(cells) != width:
-            problem = f"It has {len(cells)} numbers, but row {first} has {width}"
+            problem = f"The row has {len(cells)} numbers, but row {first} has {width}"
             raise InvalidArgumentError(f"{name}: {problem}.", hint=_HOW_TO_WRITE)
         arrays.append(convert_numbers(feature, cells, name, [width]))
     return np.stack(arrays).reshape(_find_table_shape(feature, (len(rows), width), f"{path}, row {first}"))
@@ -300,7 +300,7 @@ def _find_table_shape(feature: ShapedDescriptor, table: tuple[int, ...], name: s
         if (math.prod(shape[:split]), math.prod(shape[split:])) == table:
             return shape
     raise InvalidArgumentError(
-        f"{name}: It has {table[1]} number{'s' * (table[1] != 1)}, and the table {table[0]} "
+        f"{name}: The row has {table[1]} number{'s' * (table[1] != 1)}, and the table has {table[0]} "
         f"row{'s' * (table[0] != 1)}, but {feature.name} takes {feature.describe()}.",
         hint=_HOW_TO_WRITE,
     )
@@ -316,7 +316,7 @@ def convert_numbers(feature: ShapedDescriptor, words: Sequence[Any], path: str, 
     dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
     try:
         if odd := next((word for word in words if isinstance(word, str) and "_" in word), ""):
-            raise ValueError(f"{odd:.60} is no number")  # Python's numbers may have underscores
+            raise ValueError(f"{odd:.60} is not a number")  # Python's numbers may have underscores
         numbers, expected = _parse_floats(words, dtype) if dtype.kind == "f" else _parse_integers(words, dtype)
     except (TypeError, ValueError, ArithmeticError) as error:  # no number, or a feature of texts
         raise _make_not_numbers_error(path, error) from error
@@ -333,7 +333,7 @@ def convert_numbers(feature: ShapedDescriptor, words: Sequence[Any], path: str, 
             shape[0] = len(words) // row_size
     if len(words) != np.prod(shape):
         raise InvalidArgumentError(
-            f"{path}: It holds {len(words)} number{'s' * (len(words) != 1)}, but {feature.name} takes "
+            f"{path}: The file contains {len(words)} number{'s' * (len(words) != 1)}, but {feature.name} takes "
             f"{'a multiple of ' * has_free_batch}{int(np.prod(shape))} ({' x '.join(map(str, shape))}).",
             hint=_HOW_TO_WRITE,
         )
@@ -369,4 +369,4 @@ def _parse_integer(word: Any) -> int | None:
 
 
 def _make_not_numbers_error(path: str, error: Exception) -> InvalidArgumentError:
-    return InvalidArgumentError(f"{path}: It holds no numbers: {error}.", hint=_HOW_TO_WRITE)
+    return InvalidArgumentError(f"{path}: Expected only numbers: {error}.", hint=_HOW_TO_WRITE)

@@ -133,14 +133,14 @@ class SessionState:
             return lease.engine
         if self.is_inherited:
             raise IllegalCallError(
-                f"The session was made in process {self._process}, and does not survive a fork: its threads are not "
-                f"in this process, {os.getpid()}.",
-                hint="Make a session in this process; for a GPU, start processes with "
+                f"The session was created in process {self._process} and cannot be used after a fork: its threads are "
+                f"not in this process, {os.getpid()}.",
+                hint="Create a session in this process. For a GPU, start processes with "
                 'multiprocessing.get_context("spawn").',
             )
         if lease is None:
             raise ClosedError(
-                "The session has been closed.", hint="Create another from the model, or keep this one open."
+                "The session has been closed.", hint="Create another session from the model, or keep this one open."
             )
         if isinstance(self.loss, EngineLostError):
             raise EngineLostError(self.loss.message, hint=self.loss.hint)
@@ -160,7 +160,7 @@ class SessionState:
             InvalidBindingError: if the model has no feature of that name.
         """
         if not isinstance(name, str):
-            raise InvalidBindingError(f"Expected a feature's name, got {type_name(name)}.", hint="Bind a str.")
+            raise InvalidBindingError(f"Expected a feature's name, got {type_name(name)}.", hint="Pass it as a str.")
         try:
             return self.inputs[name], True
         except KeyError:
@@ -183,7 +183,7 @@ class SessionState:
             if first_name != name:
                 direction = "input" if is_input else "output"
                 raise InvalidArgumentError(
-                    f"{first_name!r} and {name!r} name the same {direction}.", hint="Omit one of them."
+                    f"{first_name!r} and {name!r} specify the same {direction}.", hint="Omit one of them."
                 )
 
     @property
@@ -536,7 +536,7 @@ class BindingState:
             if isinstance(slot, TensorOutput) and slot.keeps_values:
                 kept.append(name)
         if kept:
-            text = f"Arrays of booleans cannot show that they are invalid: do not read {', '.join(kept)}."
+            text = f"Do not read {', '.join(kept)}: arrays of booleans cannot show that they are invalid."
             if isinstance(reason, WinMLError):
                 reason.hint = f"{reason.hint} {text}".lstrip()
                 reason.args = (f"{reason.message} {reason.hint}",)
@@ -556,8 +556,8 @@ class BindingState:
             return
         raise EvaluationError(
             f"{error.message} The model takes any size, and {', '.join(free_sizes)}.",
-            hint=f"{error.hint} If the model was made for one, state it: ImageContract(size=(height, width)), or a "
-            "scaling with pad_multiple for sides that must be multiples of a stride.".lstrip(),
+            hint=f"{error.hint} If the model requires one size, specify ImageContract(size=(height, width)). If sides "
+            "must be multiples of a stride, use a scaling with pad_multiple.".lstrip(),
             hresult=error.hresult,
         ) from error
 

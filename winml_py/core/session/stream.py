@@ -55,11 +55,11 @@ class EvaluationStream(Closeable):
         batch_size = 1 if batch is None else require_whole_number(batch, "batch", 1)
         if progress is not None and not callable(progress):
             raise InvalidArgumentError(
-                f"progress is {progress!r}.", hint="Write a function of two numbers: done, total."
+                f"progress is {progress!r}.", hint="Pass a function of two numbers: done and total."
             )
         properties: dict[str, BindProperties] = {}
         if contract is not None:
-            require_type(contract, ImageContract, "Pass ImageContract.imagenet(), or create one.")
+            require_type(contract, ImageContract, "Pass ImageContract.imagenet() or your own.")
             images = find_fitting_inputs(list(session_state.inputs.values()), contract)
             properties = {image.name: BindProperties(contract=contract) for image in images}
         # No code of the program runs between two items of a list: they all exist, each with separate memory.
@@ -94,8 +94,8 @@ class EvaluationStream(Closeable):
         """The next result; None at the end."""
         if os.getpid() != self._process:
             raise IllegalCallError(
-                "The stream was made before a fork, and its threads are in the parent process alone.",
-                hint="Make a session and a stream in this process.",
+                "The stream was created before a fork, so its threads are only in the parent process.",
+                hint="Create a session and a stream in this process.",
             )
         if not self._ready:
             self._fill()
