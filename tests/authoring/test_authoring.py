@@ -53,7 +53,7 @@ def test_the_source_is_written_over_with_force(tmp_path: Path) -> None:
     source.write_bytes(unary(shape=(1, 3, 4, 4)))
     write_contract(source, source, ImageContract.clip(), force=True)
     write_contract(source, source, ImageContract.inception(), force=True)
-    with pytest.raises(InvalidArgumentError, match=r"made from this one, and would replace it.*force=True"):
+    with pytest.raises(InvalidArgumentError, match=r"made from this file and would replace it.*force=True"):
         write_contract(source, source, ImageContract.clip())
     assert LearningModel.load(source).input_features[0].contract == ImageContract.inception()
 
@@ -76,10 +76,10 @@ def test_a_copy_replaces_no_file_that_it_is_made_from(tmp_path: Path, function: 
         "convert": lambda **options: convert(folder, folder / name, **options),
     }[function]
     before = {file: file.read_bytes() for file in folder.iterdir()}
-    with pytest.raises(InvalidArgumentError, match=r"made from this one, and would replace it.*force=True"):
+    with pytest.raises(InvalidArgumentError, match=r"made from this file and would replace it.*force=True"):
         write()
     if name in ("m.onnx.data", "link") and function != "convert":  # which leaves no weights there
-        with pytest.raises(InvalidArgumentError, match="The copy keeps its weights in this file"):
+        with pytest.raises(InvalidArgumentError, match="The copy uses this file for its weights"):
             write(force=True)
     assert {file: file.read_bytes() for file in folder.iterdir()} == before
 
@@ -94,9 +94,9 @@ def test_samples_and_labels_are_not_replaced(tmp_path: Path) -> None:
         ([{"image": sample}], tmp_path / "copy.onnx"),
         ([sample], sample),
     ):
-        with pytest.raises(InvalidArgumentError, match="made from this one"):
+        with pytest.raises(InvalidArgumentError, match="made from this file"):
             write_samples(MODELS / "digits.onnx", destination, samples)
-    with pytest.raises(InvalidArgumentError, match="made from this one"):
+    with pytest.raises(InvalidArgumentError, match="made from this file"):
         build_in(MODELS / "digits.onnx", labels, labels=labels)
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
 
@@ -144,7 +144,7 @@ def test_external_weights_stay_where_they_are(tmp_path: Path) -> None:
     onnx.save(whole, source, save_as_external_data=True, location="weights.bin", size_threshold=0)
     assert written(source, ImageContract(RGB8)).input_features[0].contract.pixel_format is RGB8
     (tmp_path / "elsewhere").mkdir()
-    with pytest.raises(InvalidArgumentError, match="are in files beside it"):
+    with pytest.raises(InvalidArgumentError, match="stores its weights in files beside it"):
         write_contract(source, tmp_path / "elsewhere" / "model.onnx", ImageContract(RGB8))
 
 

@@ -317,9 +317,9 @@ REFUSED: list[tuple[dict[str, Array], dict[str, str], str, type[Exception], str]
     ({"y": table_of("yolo", 0, 6)}, POSE, "yolo", NotSupportedError, "The model returns points"),
     ({"y": table_of("yolo", 0, 2)}, ULTRALYTICS, "yolo", InvalidArgumentError, "the number of labels is 3"),
     ({"y": TABLE}, {}, "detr", InvalidArgumentError, "do not match the layout DETR"),
-    ({"y": np.zeros((1, 4))}, {}, "clases", InvalidArgumentError, "no kind of answers named 'clases'.*classes"),
+    ({"y": np.zeros((1, 4))}, {}, "clases", InvalidArgumentError, "Unknown kind of answers: 'clases'.*classes"),
     ({"y": np.zeros((1, 4)), "z": np.zeros((1, 4))}, {}, "classes", InvalidArgumentError, "more than one of y, z"),
-    ({"y": np.zeros((1, 1, 4, 4))}, {}, "masks", NotSupportedError, "y is one map of numbers"),
+    ({"y": np.zeros((1, 1, 4, 4))}, {}, "masks", NotSupportedError, "y is a single map of numbers"),
     ({"y": np.zeros((1, 2, 4, 4))}, {}, "auto", NotSupportedError, "answers are not recognised"),
 ]
 
@@ -338,5 +338,5 @@ def test_answers_are_of_one_picture(tmp_path: Path) -> None:
     ends = [tensor(name, [1, 3, 4, 4]) for name in ("a", "b", "a2", "b2")]
     nodes = [helper.make_node("Identity", [name], [f"{name}2"]) for name in "ab"]
     (tmp_path / "model.onnx").write_bytes(data(nodes, ends[:2], ends[2:]))
-    with pytest.raises(NotSupportedError, match="Answers need one picture, but the model takes a, b"):
+    with pytest.raises(NotSupportedError, match="require exactly one picture, but the model takes a, b"):
         build_in(tmp_path / "model.onnx", tmp_path / "none.onnx", RGB, answers="auto")

@@ -90,7 +90,7 @@ def test_a_picture_larger_than_the_checked_ones_is_told(
     for width, height in ((640, 480), (4032, 3024), (700, 9000)):
         bind(binding, width, height)
     assert not recwarn.list
-    with pytest.warns(MissingContractWarning, match="a picture of 9000x701 is larger than any that it was checked on"):
+    with pytest.warns(MissingContractWarning, match="9000x701 is larger than any that the contract was checked on"):
         bind(binding, 9000, 701)
     # What the program states itself was not learned.
     model = LearningModel.load(checked)
@@ -102,10 +102,10 @@ def test_a_picture_larger_than_the_checked_ones_is_told(
 
 def test_a_changed_contract_is_named(learned: LearnedContract, checked: Path) -> None:
     for key, value, words in (
-        ("BitmapPixelFormat", "Bgr8", "was Rgb8 when the contract was learned, now Bgr8"),
-        ("Mean", "0.5,0.5,0.5", "was nothing when the contract was learned, now 0.5,0.5,0.5"),
-        ("Kernel", "Cubic", "was AntialiasedLinear when the contract was learned, now Cubic"),
-        ("Scaling", "fit", "was stretch when the contract was learned, now fit"),
+        ("BitmapPixelFormat", "Bgr8", "was Rgb8 when the contract was learned, and is now Bgr8"),
+        ("Mean", "0.5,0.5,0.5", "was nothing when the contract was learned, and is now 0.5,0.5,0.5"),
+        ("Kernel", "Cubic", "was AntialiasedLinear when the contract was learned, and is now Cubic"),
+        ("Scaling", "fit", "was stretch when the contract was learned, and is now fit"),
     ):
         (change,) = learned.evidence.changes(changed(checked, **{f"Image__{key}": value}))
         assert change == f"Image.{key} {words}."
@@ -135,7 +135,7 @@ class TestTheCommand:
         call("contract", checked, "--set", "kernel=linear", "--output", path)
         contract = LearningModel.load(path).input_features[0].contract  # type: ignore[attr-defined]
         assert contract == replace(learned.contract, kernel=ImageKernel.LINEAR)
-        change = "Image.Kernel was AntialiasedLinear when the contract was learned, now Linear."
+        change = "Image.Kernel was AntialiasedLinear when the contract was learned, and is now Linear."
         for file, changes, words in ((checked, [], "It is unchanged."), (path, [change], change)):
             evidence = json.loads(call("info", file, "--json").stdout)["evidence"]
             function = "helpers.preparations.stretched"

@@ -228,19 +228,19 @@ def test_half_a_pixel_is_rounded_as_the_function_rounds_it(is_longest: bool) -> 
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("scaled_twice", "gray levels away on average"),
-        ("gamma", "to numbers on a straight line"),
-        ("own_mean", "subtracts a value of the picture itself"),
-        ("own_maximum", "to numbers on a straight line"),
+        ("scaled_twice", "gray levels on average"),
+        ("gamma", "to numbers linearly"),
+        ("own_mean", "subtracts a value that depends on the picture"),
+        ("own_maximum", "to numbers linearly"),
         ("int_scaled", r"at most, for a picture of \d+x\d+"),
         ("whole_into", r"at most, for a picture of \d+x\d+"),
         ("by_a_factor", r"at most, for a picture of \d+x\d+"),
-        ("padded_between", "gray levels away on average"),
+        ("padded_between", "gray levels on average"),
         ("padded_first", "pads before it scales"),
         ("equalised", "corrects the contrast of each picture"),
-        ("turned", "mirrors or rotates it"),
+        ("turned", "mirrors or rotates the picture"),
         ("bright_sized", r"its tensor has another size for a picture of \d+x\d+"),
-        ("vignette", "different numbers in different places"),
+        ("vignette", "different numbers for one colour in different places"),
         ("random_crop", "it is random, or has state"),
         ("tiles", "several pictures for one"),
         ("gray_as_colour", "mixes the colours"),
@@ -263,8 +263,8 @@ def test_two_kernels_and_a_state_between_calls_are_refused() -> None:
     [
         (7, None, "Expected a function, got 7"),
         (preparations.stretched, "cmyk", "Invalid pictures 'cmyk'"),
-        (preparations.letterboxed, None, "State its argument. For an array, pass pictures='rgb' or 'bgr'"),
-        (lambda image: "text", None, "contains no picture as a tensor"),
+        (preparations.letterboxed, None, "Specify its argument. For an array, pass pictures='rgb' or 'bgr'"),
+        (lambda image: "text", None, "contains no tensor of a picture"),
         (lambda image: np.zeros((1, 7, 9, 9)), None, "neither 1 nor 3 channels"),
     ],
 )
@@ -368,14 +368,14 @@ class TestTheCommand:
         made, code = tmp_path / "made.onnx", Path(preparations.__file__)
         done = call("contract", model, "--learn", f"{code}:Counting.plain", "--output", made)
         assert done.exit_code == 0, done.output
-        assert "gray levels away on average" in done.output
+        assert "gray levels on average" in done.output
         image = LearningModel.load(made).input_features[0]
         assert image.contract == LEARNED["stretched"][2]  # type: ignore[attr-defined]
 
     def test_nothing_is_written_where_it_is_refused(self, model: Path, tmp_path: Path) -> None:
         made = tmp_path / "made.onnx"
         for name, words in {
-            "own_mean": "subtracts a value of the picture itself",
+            "own_mean": "subtracts a value that depends on the picture",
             "nothing": "has no attribute 'nothing'",
             "MEAN": "Expected a function, got array",
         }.items():

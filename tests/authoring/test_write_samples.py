@@ -212,7 +212,7 @@ class TestCheck:
         bias = next(weight for weight in model.graph.initializer if numpy_helper.to_array(weight).shape == (10,))
         bias.CopyFrom(numpy_helper.from_array(np.eye(10, dtype=np.float32)[2] * 100, bias.name))
         (problem,) = check_samples(LearningModel.load(model.SerializeToString())).problems
-        assert problem.endswith("; the best class was 7, now 2")
+        assert problem.endswith("; the best class was 7 and is now 2")
 
     @pytest.mark.parametrize(
         ("lead", "changed", "is_right"),
@@ -241,15 +241,15 @@ class TestCheck:
         check = check_samples(LearningModel.load(damaged.SerializeToString()))
         assert check.is_right is is_right
         if np.isnan(changed):
-            assert check.problems == ("scores: NaN or infinity instead of numbers, or the reverse",)
+            assert check.problems == ("scores: NaN or infinity where numbers are expected, or the reverse",)
         elif not is_right:
-            assert check.problems == (f"scores: the best class was 3, now {other}",)
+            assert check.problems == (f"scores: the best class was 3 and is now {other}",)
 
     def test_the_tolerance_of_half_precision_is_compared_with_the_lead(self) -> None:
         scores = np.array([[10.0, 9.9, 0.0]], np.float32)
         output = KnownOutput("y", (1, 3), "float", (2,), (0.0,), (10.0,), (6.633, 6.633), 1e-3, 0, 0.01)
         came = scores[:, [1, 0, 2]]
-        assert output.compare(came, 0.0)[1] == "y: the best class was 0, now 1"
+        assert output.compare(came, 0.0)[1] == "y: the best class was 0 and is now 1"
         assert output.compare(came, 0.02)[1] == ""
 
     def test_a_class_that_a_gray_level_changes_has_no_lead(self, tmp_path: Path) -> None:
@@ -378,7 +378,7 @@ class TestOtherModels:
     def test_texts(self, tmp_path: Path) -> None:
         source = unary("Identity", shape=(2,), element=TensorProto.STRING)
         know(tmp_path, source, {"x": np.array(["a", "b"], object)})
-        with pytest.raises(InvalidArgumentError, match="has no example values"):
+        with pytest.raises(InvalidArgumentError, match="No example values can be generated"):
             know(tmp_path, source, {})
 
     def test_unusual_models_have_answers(self, tmp_path: Path) -> None:
@@ -409,7 +409,7 @@ class TestOtherModels:
         )
         write_contract(tmp_path / "argmax.onnx", tmp_path / "c.onnx", ImageContract())
         Image.new("RGB", (16, 16), (90, 90, 90)).save(tmp_path / "flat.png")
-        with pytest.raises(InvalidArgumentError, match="when its pixels change by a level, y changes"):
+        with pytest.raises(InvalidArgumentError, match="when its pixels change by one level, y changes"):
             write_samples(tmp_path / "c.onnx", tmp_path / "known.onnx", [tmp_path / "flat.png"])
 
     def test_a_plain_picture_of_millions_of_pixels(self, tmp_path: Path) -> None:
@@ -436,7 +436,7 @@ class TestOtherModels:
 
     def test_what_is_nan_everywhere_is_no_answer(self, tmp_path: Path) -> None:
         (tmp_path / "log.onnx").write_bytes(unary("Log", shape=(2,)))
-        with pytest.raises(InvalidArgumentError, match="or all of it is NaN"):
+        with pytest.raises(InvalidArgumentError, match="or the output is entirely NaN"):
             write_samples(tmp_path / "log.onnx", tmp_path / "known.onnx", [{"x": np.float32([-1, -2])}])
 
     def test_the_keys_of_a_map_are_known(self, tmp_path: Path) -> None:
@@ -549,7 +549,7 @@ def test_hostile_inputs_are_no_sample(value: dict[str, object]) -> None:
 
 def test_another_type_and_nan_alone_are_problems() -> None:
     output = KnownOutput("y", (2,), "float", (0,), (1.0,), (1.0,), (1.0, 1.0), 1e-3, 0)
-    assert output.compare(np.array(["a", "b"], object), 0.0)[1] == "y has another type: object"
+    assert output.compare(np.array(["a", "b"], object), 0.0)[1] == "y has a different type: object"
     assert "NaN or infinity" in output.compare(np.full(2, np.nan, np.float32), 0.0)[1]
 
 
@@ -622,4 +622,4 @@ class TestTheCommands:
         for words in ([seven], ["--top-k", "3"], ["--layout", "none"]):
             result = call("run", known, *words, "--check")
             assert result.exit_code == 2
-            assert "--check evaluates the samples in the model" in result.stderr
+            assert "--check evaluates the samples stored in MODEL" in result.stderr

@@ -176,7 +176,7 @@ def test_contracts_go_with_the_features_that_are_left() -> None:
     bare = join(numbers, scores, {"t": "p"})
     assert dict(bare.metadata) == {"license": "BSD", "stride": "32"}
     assert not isinstance(bare.input_features[0], ImageFeatureDescriptor)
-    with pytest.raises(NotSupportedError, match="The models state different image contracts"):
+    with pytest.raises(NotSupportedError, match="The models specify different image contracts"):
         join(effect, picture_model("Abs", "p", "q", **{key: BGR}), {"o": "p"})
 
 
@@ -190,7 +190,7 @@ def test_an_exporters_contract_goes_with_its_picture() -> None:
     assert model.labels == ("cat", "dog")
     # A detector sees the whole picture, a classifier of the same size its middle.
     classifier = unary(shape=(1, 3, 32, 32), metadata=metadata | {"task": "classify"})
-    with pytest.raises(NotSupportedError, match="The models state different image contracts"):
+    with pytest.raises(NotSupportedError, match="The models specify different image contracts"):
         join(detector, classifier, {}, joined_node_prefix="second.")
 
 

@@ -101,7 +101,7 @@ class LearningModelBuilder(Object):
         if len(rest) not in (2, 3):
             raise InvalidArgumentError(
                 f"Expected 2 or 3 arguments after the name {name!r}, got {len(rest)}.",
-                hint="Write (name, kind, shape) or (name, description, kind, shape).",
+                hint="Pass (name, kind, shape) or (name, description, kind, shape).",
             )
         description, kind, shape = rest if len(rest) == 3 else ("", *rest)
         return make_tensor_descriptor(name, description, kind, shape)
@@ -159,8 +159,8 @@ class _Draft:
             metadata = feature.contract.to_metadata()
             if self.metadata and self.metadata != metadata:
                 raise InvalidArgumentError(
-                    f"The image {feature.name} has another contract than the earlier images.",
-                    hint="Describe it as a tensor: create_tensor_feature_descriptor.",
+                    f"The image {feature.name} has a different contract from the images before it.",
+                    hint="Describe it as a tensor with create_tensor_feature_descriptor.",
                 )
             self.metadata = dict(metadata)
         return info
@@ -181,7 +181,7 @@ class _Draft:
         except CycleError as error:
             circle = ", ".join(f"{nodes[place].name} ({nodes[place].op_type})" for place in error.args[1])
             raise InvalidArgumentError(
-                f"The operators form a cycle: {circle}.", hint="Connect them in one direction."
+                f"The operators form a cycle: {circle}.", hint="Remove a connection to break the cycle."
             ) from error
         domains = sorted({"", *(node.domain for node in nodes)})
         imports = [helper.make_opsetid(domain, _find_version(domain, self.opset)) for domain in domains]
@@ -200,7 +200,7 @@ class _Draft:
         except (checker.ValidationError, shape_inference.InferenceError) as error:
             raise InvalidArgumentError(
                 f"The model is invalid: {' '.join(str(error).split()).rstrip('.')}.",
-                hint="Compare the types and shapes with https://onnx.ai/onnx/operators.",
+                hint="Compare the types and shapes with the list of operators at https://onnx.ai/onnx/operators.",
             ) from error
         return data
 
@@ -208,7 +208,7 @@ class _Draft:
 def require_free(name: str, named: Iterable[Any]) -> None:
     """Refuses a name that another feature, constant or node has."""
     if any(message.name == name for message in named):
-        raise InvalidArgumentError(f"The name {name!r} is already taken.")
+        raise InvalidArgumentError(f"The name {name!r} is already in use.")
 
 
 class _BuilderPart(Object):
@@ -283,7 +283,7 @@ class LearningModelOperatorSet(_BuilderPart):
             InvalidArgumentError: the operator set has no such operator; the operator has no such input, output or
                 attribute; a required one is missing; or a value has the wrong type.
         """
-        hint = 'Write LearningModelOperator("Add").set_input("A", name) and so on.'
+        hint = 'Create an operator, for example LearningModelOperator("Add").set_input("A", name).'
         require_type(operator, LearningModelOperator, hint)
         draft = self._draft
         number = len(draft.nodes)
@@ -316,7 +316,7 @@ def make_tensor_descriptor(name: str, description: str, kind: TensorKind, shape:
     """A tensor descriptor; a size of -1 is free, and a text is a free size with a name."""
     require_name(name, "The name of the feature")
     if not is_text(description):
-        raise InvalidArgumentError(f"The description of {name} is {description!r}.", hint="Expected text, or empty.")
+        raise InvalidArgumentError(f"The description of {name} is {description!r}.", hint="Pass text.")
     kind = require_member(TensorKind, kind, f"The element type of {name}")
     sizes = [shape] if isinstance(shape, str) else list(shape)
     names = tuple(size if isinstance(size, str) else "" for size in sizes)
@@ -328,7 +328,7 @@ def make_tensor_descriptor(name: str, description: str, kind: TensorKind, shape:
 
 def make_value_info(feature: Any) -> ValueInfoProto:
     """A feature as an input or output of a graph."""
-    hint = "Create one: LearningModelBuilder.create_tensor_feature_descriptor(name, kind, shape)."
+    hint = "Create one with LearningModelBuilder.create_tensor_feature_descriptor(name, kind, shape)."
     require_type(feature, FeatureDescriptor, hint)
     info = ValueInfoProto(name=require_name(feature.name, "The name of a feature"), doc_string=feature.description)
     info.type.CopyFrom(_make_type(feature))

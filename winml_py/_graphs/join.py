@@ -84,7 +84,7 @@ def _require_links(first: LearningModel, second: LearningModel, links: Mapping[s
             raise InvalidArgumentError(
                 f"The output {source!r} is {outputs[source].describe()}, but the input {target!r} takes "
                 f"{inputs[target].describe()}.",
-                hint="Put a model with a Cast, Reshape or Transpose between them.",
+                hint="Insert a model with a Cast, Reshape or Transpose between them.",
             )
 
 
@@ -109,8 +109,8 @@ def _join_opsets(joined: ModelProto, added: ModelProto) -> None:
         domain = "" if item.domain == "ai.onnx" else item.domain
         if opsets.setdefault(domain, item.version) != item.version:
             raise NotSupportedError(
-                f"The models have the operator sets {opsets[domain]} and {item.version} of {domain or 'ai.onnx'}.",
-                hint="Export both models with one operator set, or convert one with onnx.version_converter.",
+                f"The models use operator sets {opsets[domain]} and {item.version} of {domain or 'ai.onnx'}.",
+                hint="Export both models with the same operator set, or convert one with onnx.version_converter.",
             )
     del joined.opset_import[:]
     joined.opset_import.extend(helper.make_opsetid(*item) for item in opsets.items())
@@ -162,8 +162,8 @@ def _join_metadata(
     )
     if contracts and added_contracts and contracts != added_contracts:
         raise NotSupportedError(
-            "The models state different image contracts, but a model states only one.",
-            hint="Remove the denotation IMAGE from the inputs and outputs of one of them.",
+            "The models specify different image contracts, but the joined model can specify only one.",
+            hint="Remove the IMAGE denotation from the inputs and outputs of one model.",
         )
     # Without a remaining picture, a model's contract would be taken for the other's.
     left_out = set() if contracts else _CONTRACT_KEYS
@@ -230,7 +230,7 @@ class LearningModelJoinOptions(Object):
     @joined_node_prefix.setter
     def joined_node_prefix(self, value: str) -> None:
         if not is_text(value):
-            raise InvalidArgumentError(f"The prefix is {value!r}.", hint='Expected text, such as "classifier.".')
+            raise InvalidArgumentError(f"The prefix is {value!r}.", hint='Pass text, for example "classifier.".')
         self._prefix = value
 
     @property

@@ -84,7 +84,7 @@ def _order_names(
         if len(names) > 1 and not parameter.is_variadic:
             raise InvalidArgumentError(
                 f"The {title} expects one name for {parameter.name!r}, got {len(names)}.",
-                hint="Only an operator that takes any number, such as Concat, takes a list of names.",
+                hint="Pass one name. Only variadic inputs and outputs, such as those of Concat, take a list.",
             )
         ordered += names
     while ordered and not ordered[-1]:
@@ -136,7 +136,7 @@ class LearningModelOperator(Object):
     def __init__(self, type: str, domain: str = "", /) -> None:  # noqa: A002 - WinRT's name
         self._type = require_name(type, "The type of an operator")
         if not is_text(domain):
-            raise InvalidArgumentError(f"The domain of {type} is {domain!r}.", hint='Expected text; "" is ONNX.')
+            raise InvalidArgumentError(f"The domain of {type} is {domain!r}.", hint='Pass text, or "" for ONNX.')
         self._domain = "" if domain == "ai.onnx" else domain
         self._name = ""
         self._private_state = Connections({}, {}, {})
@@ -215,6 +215,6 @@ def as_constant(value: object, name: str) -> TensorProto:
     if array.dtype.kind in "biufc":
         return numpy_helper.from_array(array, name)
     raise InvalidArgumentError(
-        f"The constant {name} is a {type_name(value)} with unsupported elements: {array.dtype}.",
+        f"The constant {name} is a {type_name(value)} with an unsupported element type: {array.dtype}.",
         hint="Pass a tensor, an array, a number or a list of numbers or of text.",
     )

@@ -76,7 +76,7 @@ def _require_convertible_subgraphs(model: ModelProto, version: int) -> None:
             except onnx.defs.SchemaError:
                 versions.add(0)
         if len(versions) > 1:
-            raise ValueError(f"graphs inside nodes, and functions, are not converted, and one has {operator}")
+            raise ValueError(f"{operator} is in a subgraph or a function, which the converter does not convert")
 
 
 # Comparing a model with its conversion.
@@ -88,7 +88,7 @@ def _require_same_answers(model: ModelProto, converted: ModelProto) -> None:
     inner = {name: node.op_type for node in model.graph.node for name in node.output if name and name in kept}
     outputs = [output.name for output in model.graph.output]
     compared, sizes = set[str](), set[tuple[object, ...]]()
-    problem = "it returns no numbers for any example input"
+    problem = "the model returns no numbers for any example input"
     try:
         with _open_session(model, inner) as before, _open_session(converted, inner) as after:
             for values in _make_examples(before.model.input_features):
@@ -110,14 +110,14 @@ def _require_same_answers(model: ModelProto, converted: ModelProto) -> None:
                     elif not is_same(expected[name], actual[name]):
                         operator = inner.get(name, "the model")
                         raise ValueError(
-                            f"the converted model gives different answers: {name!r}, of {operator}: {agreement}"
+                            f"the converted model returns different results: {name!r} of {operator}: {agreement}"
                         )
     except WinMLError as error:
-        raise ValueError(f"the converted model cannot be compared with it: {error.message.rstrip('.')}") from error
+        raise ValueError(f"the converted model cannot be compared: {error.message.rstrip('.')}") from error
     if missing := [name for name in outputs if name not in compared]:
         if sizes:
-            problem = f"{missing[0]!r} was empty, or not a number, for all example inputs"
-        raise ValueError(f"the converted model cannot be compared with it: {problem.rstrip('.')}")
+            problem = f"{missing[0]!r} was empty or not a number for all example inputs"
+        raise ValueError(f"the converted model cannot be compared: {problem.rstrip('.')}")
 
 
 def _open_session(model: ModelProto, names: Iterable[str]) -> LearningModelSession:
@@ -161,9 +161,7 @@ def _make_examples(features: Iterable[FeatureDescriptor]) -> Iterator[dict[str, 
 
 def _choose_shape(feature: FeatureDescriptor, first: int, other: int) -> tuple[int, ...]:
     if not isinstance(feature, TensorFeatureDescriptor) or not feature.has_rank:
-        raise ValueError(
-            f"the converted model cannot be compared with it: its input {feature.name!r} is {feature.describe()}"
-        )
+        raise ValueError(f"the converted model cannot be compared: the input {feature.name!r} is {feature.describe()}")
     return tuple((other if axis else first) if size < 0 else size for axis, size in enumerate(feature.shape))
 
 

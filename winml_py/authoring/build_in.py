@@ -86,12 +86,12 @@ def build_in(
         >>> feature.name, feature.tensor_kind.name, feature.shape
         ('image', 'UINT8', (-1, -1, 1))
     """
-    require_type(contract, ImageContract | None, "Pass ImageContract.imagenet(), or create one.")
-    require_type(inputs, Iterable, 'Pass the names of inputs: ["image"].')
-    require_type(labels, Iterable | os.PathLike, "Pass the names of the classes, or the path of a file with them.")
+    require_type(contract, ImageContract | None, "Pass ImageContract.imagenet() or your own.")
+    require_type(inputs, Iterable, 'Pass input names, for example ["image"].')
+    require_type(labels, Iterable | os.PathLike, "Pass the class names, or the path of a file that contains them.")
     if pictures not in INTERLEAVED_FORMATS:
         raise InvalidArgumentError(
-            f"A built-in contract cannot take {pictures!r} pictures.",
+            f"A built-in contract does not support {pictures!r} pictures.",
             hint=f"Use one of {', '.join(known.name for known in INTERLEAVED_FORMATS)}.",
         )
     # The model is loaded first, which raises if the contract does not fit, before the weights are read.
@@ -132,10 +132,10 @@ def _find_images(model: LearningModel, contract: ImageContract | None, names: se
     images = [image for image in model.input_features if isinstance(image, ImageFeatureDescriptor)]
     unknown = names - {image.name for image in images}
     if unknown or not images:
-        subject = f"The input {', '.join(sorted(unknown))} is not" if unknown else "No input of the model is"
+        subject = f"The input {', '.join(sorted(unknown))} has no" if unknown else "No input of the model has an"
         raise InvalidArgumentError(
-            f"{subject} an image with a contract in the model.",
-            hint="State it: build_in(source, destination, ImageContract.imagenet()), or --from NAME in a command.",
+            f"{subject} image contract.",
+            hint="Pass one: build_in(source, destination, ImageContract.imagenet()), or --from NAME in a command.",
         )
     images = [image for image in images if image.name in (names or {image.name})]
     for image in images:
@@ -156,7 +156,7 @@ def _upgrade_opset(model: onnx.ModelProto) -> None:
             model.CopyFrom(convert_opset(model, version))
         except ValueError as error:
             raise NotSupportedError(
-                f"The model has operator set {imported[0]}, built-in nodes need {version}, and it cannot be converted: "
-                f"{error}.",
+                f"Built-in nodes require operator set {version}, but the model has {imported[0]} and cannot be "
+                f"converted: {error}.",
                 hint=f"Export the model with operator set {version} or later.",
             ) from error

@@ -96,7 +96,7 @@ def check_samples(session_or_model: LearningModelSession | LearningModel) -> Mod
         if not answers:
             raise InvalidArgumentError(
                 "The model has no samples with known answers.",
-                hint="Add some: write_samples(source, destination, [picture]), or winml-py contract --sample PICTURE.",
+                hint="Use write_samples(source, destination, [picture]) or winml-py contract --sample PICTURE.",
             )
         checks = tuple(_check_sample(session, known) for known in answers)
         return ModelCheck(session.device.name, session.engine, session.precision, checks)
@@ -160,7 +160,7 @@ _NUMBERS = 4096
 def _read_test_set(model: LearningModel, inputs: list[str], outputs: list[str]) -> KnownAnswer:
     """An answer that ONNX's model zoo publishes beside a model: `test_data_set_0/input_0.pb` and so on."""
     if (len(inputs), len(outputs)) != (len(model.input_features), len(model.output_features)):
-        raise InvalidArgumentError(f"{outputs[0]}: Expected a file next to it for each input and output of the model.")
+        raise InvalidArgumentError(f"{outputs[0]}: Expected one file beside it for each input and output of the model.")
     known_inputs = {
         feature.name: KnownInput(array=_read_tensor(path))
         for feature, path in zip(model.input_features, inputs, strict=True)
@@ -181,4 +181,4 @@ def _read_tensor(path: str) -> Array:
         tensor.ClearField("data_location")  # its numbers are in this file, or nowhere
         return numpy_helper.to_array(tensor)
     except (DecodeError, KeyError, OSError, TypeError, ValueError) as error:
-        raise InvalidArgumentError(f"{path}: Expected an ONNX tensor: {error}.") from error
+        raise InvalidArgumentError(f"{path}: The file is not a valid ONNX tensor: {error}.") from error

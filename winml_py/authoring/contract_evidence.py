@@ -22,8 +22,8 @@ KEY = EVIDENCE
 VERSION = 1
 
 NOT_TRIED = (
-    "Not tried: sizes and contents that no test picture has. A rule that looks at what is in a picture, or that is for "
-    "one size, can be missed."
+    "Not tested: sizes and contents that no test picture has. A rule that depends on the content of a picture, "
+    "or that applies to one size only, may be missing."
 )
 
 
@@ -58,7 +58,8 @@ class ContractEvidence:
             return cls(str(facts["function"]), contract, largest, str(facts["not_tried"]))
         except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError, WinMLError) as error:
             raise InvalidArgumentError(
-                f"The model's evidence is invalid: {type(error).__name__}: {error}.", hint=f"It is stored under {KEY}."
+                f"The model's evidence is invalid: {type(error).__name__}: {error}.",
+                hint=f"Correct the metadata entry {KEY}, or learn the contract again.",
             ) from error
 
     def to_metadata(self) -> dict[str, str]:
@@ -71,7 +72,7 @@ class ContractEvidence:
         for key in METADATA_KEYS:
             before, now = self.contract.get(key, "nothing"), model.metadata.get(key, "nothing")
             if before != now and key != "Image.DataType":  # added for models of bytes
-                changes.append(f"{key} was {before} when the contract was learned, now {now}.")
+                changes.append(f"{key} was {before} when the contract was learned, and is now {now}.")
         if find_stated_contract(model.input_features) is None:
             changes.append("The model no longer has an input that takes pictures.")
         return tuple(changes)

@@ -72,11 +72,11 @@ class KnownInput:
         if "png" in facts:
             png = base64.b64decode(facts["png"], validate=True)
             if not png.startswith(PNG_BEGINNING):
-                raise ValueError("the picture of a sample is not a PNG")
+                raise ValueError("the picture in a sample is not a PNG file")
             return cls(png=png)
         shape = _read_shape(facts["shape"])
         if math.prod(max(1, size) for size in shape) > MAX_NUMBERS:
-            raise ValueError("an input that is too large")
+            raise ValueError("an input is too large")
         if "words" in facts:
             return cls(array=np.array(list(map(str, facts["words"])), object).reshape(shape))
         if "bytes" in facts:
@@ -86,7 +86,7 @@ class KnownInput:
         is_picture = len(shape) == 2 and min(shape) >= 1 and math.prod(shape) <= MAX_PIXELS
         is_possible = {"picture": is_picture, WAVES: len(shape) >= 3}.get(dtype, True)
         if not 0 <= seed < 1 << 32 or not is_possible:
-            raise ValueError("a value that cannot be generated")
+            raise ValueError("a value cannot be generated")
         return cls(seed=seed, shape=shape, dtype=dtype if dtype in ("picture", WAVES) else _read_dtype(dtype).name)
 
     def to_json(self) -> Facts:
@@ -185,14 +185,14 @@ class KnownOutput:
         if known.kind == "float":
             known = replace(known, values=tuple(map(float, known.values)))
         if known.kind not in ("float", "byte", "exact"):
-            raise ValueError("an invalid kind")
+            raise ValueError("the kind of an output is invalid")
         scale_count = len(known.positions) if known.kind == "float" else 0
         if (len(known.values), len(known.scales)) != (len(known.positions), scale_count):
-            raise ValueError("other numbers than positions")
+            raise ValueError("the numbers of an output do not match its positions")
         if not all(0 <= position < math.prod(known.shape) for position in known.positions):
-            raise ValueError("positions outside the output")
+            raise ValueError("a position is outside the output")
         if not all(MIN_MAGNITUDE <= scale < math.inf for scale in known.scales):
-            raise ValueError("invalid scales")
+            raise ValueError("a scale is invalid")
         return known
 
     def to_json(self) -> Facts:
@@ -208,18 +208,18 @@ class KnownOutput:
             shape, known_shape = ("x".join(map(str, sizes)) or "one number" for sizes in (actual.shape, self.shape))
             return math.inf, f"{self.name} is {shape}, not {known_shape}"
         if (actual.dtype.kind == "f") is not (self.kind == "float"):
-            return math.inf, f"{self.name} has another type: {actual.dtype.name}"
+            return math.inf, f"{self.name} has a different type: {actual.dtype.name}"
         values = actual.reshape(-1)[list(self.positions)]
         if self.kind != "float":
             return self._compare_exactly(values.tolist())
         error = self._compute_largest_error(values.astype(np.float64), actual)
         if math.isinf(error) or (self.best >= 0 and not find_best_classes(actual, 1)):
-            return math.inf, f"{self.name}: NaN or infinity instead of numbers, or the reverse"
+            return math.inf, f"{self.name}: NaN or infinity where numbers are expected, or the reverse"
         tolerance = max(self.tolerance, least_tolerance)
         best = int(actual.argmax()) if self.best >= 0 else self.best
-        other_best = "" if best == self.best else f"the best class was {self.best}, now {best}"
+        other_best = "" if best == self.best else f"the best class was {self.best} and is now {best}"
         if error > tolerance:
-            problem = f"{self.name}: differs by {error:.2%} of its largest numbers; {tolerance:.2%} is allowed"
+            problem = f"{self.name}: differs by {error:.2%} of its largest numbers; the tolerance is {tolerance:.2%}"
             return error, f"{problem}; {other_best}" if other_best else problem
         # Most numbers of a long row are not stored: the new best class may be one of those.
         return error, f"{self.name}: {other_best}" if other_best and self.lead >= tolerance else ""
@@ -339,10 +339,10 @@ def read_answers(metadata: Mapping[str, str]) -> tuple[KnownAnswer, ...]:
 def _read_answer(facts: Facts) -> KnownAnswer:
     inputs = {str(name): KnownInput.from_json(value) for name, value in facts["inputs"].items()}
     if sum(math.prod(known.shape) for known in inputs.values()) > MAX_NUMBERS:
-        raise ValueError("inputs that are too large")
+        raise ValueError("the inputs are too large")
     outputs = tuple(map(KnownOutput.from_json, facts["outputs"]))
     if not outputs:
-        raise ValueError("a sample without an answer")
+        raise ValueError("a sample has no answer")
     return KnownAnswer(inputs, outputs, str(facts["answer"]))
 
 
@@ -372,7 +372,7 @@ def _read_shape(sizes: object) -> tuple[int, ...]:
         raise ValueError(f"the shape of a sample is not a list of at most {MAX_DIMENSIONS} sizes")
     shape = tuple(int(size) for size in sizes)
     if any(size < 0 for size in shape):
-        raise ValueError("an invalid size")
+        raise ValueError("a size is negative")
     return shape
 
 
@@ -384,5 +384,5 @@ _TYPES = {"bool", "float16", "float32", "float64"} | {
 def _read_dtype(name: object) -> np.dtype[Any]:
     """A numeric type by its name, little-endian; raises ValueError if it is unknown."""
     if name not in _TYPES:  # numpy would parse other texts as records, or as Python
-        raise ValueError("an invalid type")
+        raise ValueError("an element type is invalid")
     return np.dtype(str(name)).newbyteorder("<")

@@ -68,11 +68,11 @@ def add_answers(
 
     kinds = {*ANSWERS, *(layout.value for layout in DetectionLayout)}
     if kind not in kinds:
-        raise InvalidArgumentError(f"There is no kind of answers named {kind!r}.", hint=did_you_mean(kind, kinds))
+        raise InvalidArgumentError(f"Unknown kind of answers: {kind!r}.", hint=did_you_mean(kind, kinds))
     (picture, (graph, place)), *more = written.items()
     if more or place is None:
         pictures = ", ".join(written) if more else "several"
-        raise NotSupportedError(f"Answers need one picture, but the model takes {pictures}.")
+        raise NotSupportedError(f"Built-in answers require exactly one picture, but the model takes {pictures}.")
     sample = KnownInput(shape=(256, 320), dtype="picture")
     with LearningModelSession(loaded) as session:
         result = session.evaluate_features(make_examples(loaded.input_features) | {picture: sample.make_value()})
@@ -91,13 +91,13 @@ def add_answers(
     elif kind == MASKS:
         name, array = require_one_map(result, find_segmentation(result, facts.labels) or None)
         if array.dtype.kind == "f" and array.shape[1] == 1:
-            raise NotSupportedError(f"The output {name} is one map of numbers, with an unknown threshold.")
+            raise NotSupportedError(f"The output {name} is a single map of numbers, whose threshold is unknown.")
         outputs = {"class_map": (_write_class_map(read_output(name), place), sides)}
     else:
         layout = DetectionLayout(kind)
         if layout not in _DETECTORS or facts.exporter.task == "pose":
             content = "points" if layout in _DETECTORS else f"answers in the layout {layout.name}"
-            hint = f"winml_py.vision.detections reads them. Supported answers: {', '.join(ANSWERS[1:])}."
+            hint = f"Read them with winml_py.vision.detections. Supported answers: {', '.join(ANSWERS[1:])}."
             raise NotSupportedError(f"The model returns {content}, which cannot be built in.", hint=hint)
         detections(result, layout=layout, labels=labels)  # raises if the outputs do not fit
         outputs = _write_objects(read_output, facts, layout, place, sides)
@@ -113,7 +113,7 @@ def _recognise(result: LearningModelEvaluationResult, facts: DetectorFacts) -> s
     if any(1 < row.size == max(row.shape, default=0) for row in read_floats(result).values()):
         return CLASSES
     raise NotSupportedError(
-        "The model's answers are not recognised.", hint=f"Name them: {', '.join(ANSWERS[1:])}; or omit answers."
+        "The model's answers are not recognised.", hint=f"Pass one of {', '.join(ANSWERS[1:])}; or omit answers."
     )
 
 

@@ -45,8 +45,8 @@ class PictureFunction:
             raise InvalidArgumentError(f"Expected a function, got {function!r}.")
         if pictures is not None and pictures not in get_args(PictureKind):
             raise InvalidArgumentError(
-                f"Invalid pictures {pictures!r}.",
-                hint=f"Expected {', '.join(map(repr, get_args(PictureKind)))}, or None.",
+                f"Invalid value for pictures: {pictures!r}.",
+                hint=f"Pass {', '.join(map(repr, get_args(PictureKind)))}, or None.",
             )
         self._function, self._call = function, _CALLS[0]
         self._channels_last = False
@@ -74,7 +74,7 @@ class PictureFunction:
                     return kind
         raise InvalidArgumentError(
             f"{self.name} fails for a picture of 80x60 ({' or '.join(kinds)}): {problems[0][:300].rstrip('.')}.",
-            hint="State its argument. For an array, pass pictures='rgb' or 'bgr' (--pictures on the command line), "
+            hint="Specify its argument. For an array, pass pictures='rgb' or 'bgr' (--pictures on the command line), "
             "because the result does not show the channel order. Otherwise, pass 'pillow' or 'path'.",
         )
 
@@ -126,8 +126,8 @@ class PictureFunction:
         array = next(_find_arrays(result), None)
         if array is None:
             raise InvalidArgumentError(
-                f"{self.name} returned {type(result).__name__}, which contains no picture as a tensor.",
-                hint="Expected an array of two to five dimensions, alone or in a dict, tuple or list.",
+                f"{self.name} returned {type(result).__name__}, which contains no tensor of a picture.",
+                hint="Return an array of two to five dimensions, alone or in a dict, tuple or list.",
             )
         return self._as_tensor(array)
 
@@ -137,8 +137,8 @@ class PictureFunction:
             array = array[0]
         if array.ndim > 3:
             raise NotSupportedError(
-                f"{self.name} returns a tensor of {'x'.join(map(str, shape))}: several pictures for one.",
-                hint="A contract makes one tensor of one picture. For tiles, use the bounds of a bind.",
+                f"{self.name} returns a tensor of {'x'.join(map(str, shape))}, which holds several pictures for one.",
+                hint="To bind tiles of a picture, use BitmapBounds. A contract makes one tensor of one picture.",
             )
         if array.ndim == 2:
             return PictureTensor(array[None].astype(np.float32), TensorLayout.NCHW)
@@ -146,7 +146,7 @@ class PictureFunction:
         if not (may_be_first or may_be_last):
             raise NotSupportedError(
                 f"{self.name} returns a tensor of {'x'.join(map(str, shape))}, which has neither 1 nor 3 channels.",
-                hint="A contract makes tensors of gray, or of red, green and blue.",
+                hint="Return gray, or red, green and blue.",
             )
         if may_be_first and may_be_last:  # for example a picture of three rows
             is_last = self._channels_last

@@ -98,7 +98,7 @@ def put_before(model: onnx.ModelProto, name: str, steps: Preprocessing) -> Writt
     if any(output.name == name for output in model.graph.output):
         raise NotSupportedError(
             f"The input {name} is also an output of the model, so it cannot become a picture.",
-            hint="Put an Identity node between the two.",
+            hint="Insert an Identity node between the input and the output.",
         )
     prefix, names = f"{name}/picture", find_used_names(model.graph)
     while any(used.startswith(prefix) for used in names):

@@ -59,8 +59,8 @@ def write_contract(
         >>> LearningModel.load(target).input_features[0].contract.mean
         (33.3,)
     """
-    require_type(contract, ImageContract | LearnedContract, "Pass ImageContract.imagenet(), or create one.")
-    require_type(inputs, Iterable, 'Pass the names of inputs: ["image"].')
+    require_type(contract, ImageContract | LearnedContract, "Pass ImageContract.imagenet() or your own.")
+    require_type(inputs, Iterable, 'Pass input names, for example ["image"].')
     evidence: dict[str, str] = {}
     if isinstance(contract, LearnedContract):
         evidence, contract = contract.evidence.to_metadata(), contract.contract
@@ -93,12 +93,12 @@ def read_for_copy(source: str | os.PathLike[str], destination: str | os.PathLike
     for name in FileSource.open(source)[0].list_data_files():
         if is_same_file(destination, os.path.join(os.path.dirname(source), name)):
             raise InvalidArgumentError(
-                f"{os.fspath(destination)}: The copy keeps its weights in this file.", hint="Name another file."
+                f"{os.fspath(destination)}: The copy uses this file for its weights.", hint="Specify another file."
             )
     folders = {os.path.dirname(os.path.abspath(path)) for path in (source, destination)}
     if len(folders) > 1 and has_external_weights:
         raise InvalidArgumentError(
-            f"The weights of {os.fspath(source)} are in files beside it, but the copy would be in another folder.",
+            f"{os.fspath(source)} stores its weights in files beside it, but the copy would be in another folder.",
             hint="Write the copy into the same folder.",
         )
     return model

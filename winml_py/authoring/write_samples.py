@@ -126,7 +126,7 @@ def write_samples(
         True
     """
     if isinstance(samples, (str, bytes, os.PathLike, Mapping)) or not isinstance(samples, Iterable):
-        raise InvalidArgumentError("Expected a list of samples, got one value.", hint="Write [sample].")
+        raise InvalidArgumentError("Expected a list of samples, got one value.", hint="Pass [sample].")
     require_folder(destination)
     answers_file = f"{os.fspath(destination)}.answers.json"
     samples = list(samples)
@@ -155,7 +155,7 @@ def write_samples(
 def _take_answers(model: LearningModel, samples: Sequence[Sample]) -> tuple[KnownAnswer, ...]:
     """Evaluates samples on the CPU; arguments and errors as in `write_samples`."""
     if len(samples) > MAX_SAMPLES:
-        raise InvalidArgumentError(f"A model has at most {MAX_SAMPLES} samples, got {len(samples)}.")
+        raise InvalidArgumentError(f"Expected at most {MAX_SAMPLES} samples, got {len(samples)}.")
     if not samples:
         return ()
     budget = min(PICTURE_BYTES, ALL_PICTURES // len(samples))
@@ -172,13 +172,13 @@ def _store_inputs(model: LearningModel, sample: Sample, budget: int, seed: int) 
         if len(names) != 1:
             given = ", ".join(f"{name!r}: ..." for name in names)
             raise InvalidArgumentError(
-                f"{os.fspath(sample)}: The model has {len(names)} inputs.", hint=f"Pass their values: {{{given}}}."
+                f"{os.fspath(sample)}: The model has {len(names)} inputs.", hint=f"Pass all values: {{{given}}}."
             )
         sample = {names[0]: sample}
     elif not isinstance(sample, Mapping):
         raise InvalidArgumentError(
-            f"Expected the path of a picture, or values by the names of inputs, got {type_name(sample)}.",
-            hint='Write {"image": ImageFeatureValue.load(path)}.',
+            f"Expected the path of a picture, or a dict of input names and values, got {type_name(sample)}.",
+            hint='Pass {"image": ImageFeatureValue.load(path)}.',
         )
     features = {feature.name: feature for feature in model.input_features}
     require_input_names(model.input_features, sample)
@@ -249,7 +249,7 @@ def make_small_png(image: Image, budget: int) -> bytes:
             return file.getvalue()
         # A little less than the ratio: small pictures have more bytes per pixel.
         pixels = int(small.width * small.height * min(0.9, budget / file.tell()))
-    raise InvalidArgumentError("There is no room for this many pictures.", hint="Pass fewer pictures in a sample.")
+    raise InvalidArgumentError("The pictures do not fit into the metadata.", hint="Pass fewer pictures in a sample.")
 
 
 def _shrink(image: Image, pixels: int) -> Image:
@@ -278,7 +278,7 @@ def _take_answer(session: LearningModelSession, inputs: dict[str, KnownInput]) -
         known = make_known_output(name, array, count)
         if name not in second_result or known.compare(second_result[name], FLOAT_TOLERANCE)[1]:
             raise InvalidArgumentError(
-                f"The output {name} differs in each evaluation, so it has no known answer.",
+                f"The output {name} differs in each evaluation, so its answer cannot be stored.",
                 hint="Fix the seeds of its random operators.",
             )
         stable = _limit_tolerance(known, array, perturbed_result.get(name))
@@ -288,9 +288,9 @@ def _take_answer(session: LearningModelSession, inputs: dict[str, KnownInput]) -
             outputs.append(stable)
     if not outputs:
         raise InvalidArgumentError(
-            f"This sample has no known answer: when its pixels change by a level, {' and '.join(unstable)} "
+            f"No answer can be stored for this sample: when its pixels change by one level, {' and '.join(unstable)} "
             f"{'changes' if len(unstable) == 1 else 'change'} by more than {LARGEST_TOLERANCE / 2:.0%} or in shape; or "
-            "all of it is NaN or infinite.",
+            "the output is entirely NaN or infinite.",
             hint="Use a picture of the kind that the model was trained on.",
         )
     return KnownAnswer(inputs, tuple(outputs), _describe_answer(session, values, result))

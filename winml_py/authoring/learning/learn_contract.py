@@ -122,7 +122,7 @@ def learn_contract(
         <ImageContract RGB8, zero_to_one, stretch, antialiased_linear, size 64 64>
     """
     seed = require_whole_number(seed, "The seed")
-    require_type(inputs, Iterable, 'Pass the names of inputs: ["image"].')
+    require_type(inputs, Iterable, 'Pass input names, for example ["image"].')
     prepare = PictureFunction(function, pictures)
     probe = make_texture((120, 160), np.random.default_rng(seed))
     first = prepare(probe)
@@ -138,7 +138,7 @@ def learn_contract(
         _require_same(prepare, first, prepare(probe))
         raise NotSupportedError(
             f"{prepare.name} positions pictures by an unknown rule: {_describe_areas(areas)}.",
-            hint="Scale and crop in the program, and learn the rest; or bind the function's tensor.",
+            hint="Scale and crop pictures in your program and learn the rest, or bind the function's tensor.",
         )
     candidate = choose_candidate(prepare, colours, rules, mapping, seed + 1)
     differences, other_tiny_size = check_contract(prepare, candidate, rules, mapping, seed + 2)
@@ -171,15 +171,15 @@ def learn_contract(
 def _describe_difference(difference: PictureDifference) -> str:
     picture = f"for a picture of {difference.size[1]}x{difference.size[0]}"
     if difference.mean == np.inf:
-        return f"its tensor has another size {picture}"
-    return f"{difference.mean:.2f} gray levels away on average, {difference.largest:.0f} at most, {picture}"
+        return f"its tensor has a different size {picture}"
+    return f"it differs by {difference.mean:.2f} gray levels on average, {difference.largest:.0f} at most, {picture}"
 
 
 def _require_same(prepare: PictureFunction, first: PictureTensor, again: PictureTensor) -> None:
     if first.numbers.shape != again.numbers.shape or not np.array_equal(first.numbers, again.numbers):
         raise NotSupportedError(
-            f"{prepare.name} returns other numbers when called again with one picture: it is random, or has state.",
-            hint="Learn the function for evaluation, not for training.",
+            f"{prepare.name} returns different numbers for the same picture, so it is random or has state.",
+            hint="Pass the function that prepares pictures for evaluation instead of training.",
         )
 
 
@@ -251,7 +251,7 @@ def _find_padding(mapping: ColourMapping, areas: Sequence[Area]) -> tuple[int, i
         return 0, 0, 0
     levels = np.rint((padding - mapping.summands) / mapping.factors)
     if levels.min() < 0 or levels.max() > 255:
-        raise NotSupportedError(f"The padding is {padding.tolist()}, which is not the tensor of any colour.")
+        raise NotSupportedError(f"The padding {padding.tolist()} does not correspond to any colour.")
     if not mapping.order:
         return int(levels[0]), int(levels[0]), int(levels[0])
     red, green, blue = (int(levels[mapping.order.index(colour)]) for colour in range(3))

@@ -54,9 +54,9 @@ def measure_colours(function: PictureFunction) -> ColourMapping:
     middle = _find_middle(function, size)
     if middle is None:
         raise NotSupportedError(
-            f"{function.name} returns the same numbers for every plain colour. It subtracts a value of the picture "
-            "itself, such as its mean, or equalises the picture.",
-            hint="A contract's numbers depend on the pixel only. Bind the function's tensor.",
+            f"{function.name} returns the same numbers for every plain colour. It subtracts a value that depends on "
+            "the picture, such as its mean, or equalises the picture.",
+            hint="Bind the function's tensor, because in a contract each number depends only on its pixel.",
         )
     factors, summands = _measure_levels(function, size, middle)
     # Two levels side by side keep their numbers. A kernel that overshoots does so by less than a fifth of the edge.
@@ -65,9 +65,9 @@ def measure_colours(function: PictureFunction) -> ColourMapping:
     levels = ((function(pixels).numbers - summands[:, None, None]) / factors[:, None, None])[middle]
     if levels.min() < 85 or levels.max() > 165:
         raise NotSupportedError(
-            f"{function.name} maps the levels 100 and 150, side by side, to {levels.min():.0f} and "
-            f"{levels.max():.0f}. It corrects the contrast of each picture, or equalises it.",
-            hint="A contract's numbers depend on the pixel only. Bind the function's tensor.",
+            f"{function.name} maps the adjacent levels 100 and 150 to {levels.min():.0f} and {levels.max():.0f}. It "
+            "corrects the contrast of each picture, or equalises it.",
+            hint="Bind the function's tensor, because in a contract each number depends only on its pixel.",
         )
     weights = _measure_mix(function, size, middle, factors, summands)
     if len(weights) == 3 and np.abs(weights - np.round(weights)).max() < 0.004:
@@ -78,7 +78,7 @@ def measure_colours(function: PictureFunction) -> ColourMapping:
         return ColourMapping((), tuple(float(weight) for weight in weights[0]), factors, summands)
     raise NotSupportedError(
         f"{function.name} mixes the colours: its channels are {np.round(weights, 3).tolist()} of red, green and blue.",
-        hint="A contract takes unchanged red, green and blue, or gray by BT.601 or BT.709. Convert first.",
+        hint="Convert first. A contract supports unchanged red, green and blue, or gray by BT.601 or BT.709.",
     )
 
 
@@ -92,9 +92,9 @@ def _measure_levels(function: PictureFunction, size: Size, middle: Middle) -> tu
     deviations = (grays - black) / span * 255 - np.array(GRAYS, float)[:, None]
     if np.abs(deviations).max() > EXACT + _find_rounding(grays):
         raise NotSupportedError(
-            f"{function.name} does not map levels to numbers on a straight line. It applies a gamma, a threshold or a "
-            "contrast correction, or divides by the picture's largest number.",
-            hint="A contract's numbers are level * factor + summand. Bind the function's tensor.",
+            f"{function.name} does not map levels to numbers linearly. It applies a gamma, a threshold or a contrast "
+            "correction, or divides by the picture's largest number.",
+            hint="Bind the function's tensor, because a contract supports only level * factor + summand.",
         )
     return span / 255, black
 
@@ -106,8 +106,9 @@ def _measure_mix(function: PictureFunction, size: Size, middle: Middle, factors:
     mix, *_ = np.linalg.lstsq(np.array(COLOURS, float), levels, rcond=None)
     if np.abs(np.array(COLOURS) @ mix - levels).max() > 1.01:
         raise NotSupportedError(
-            f"{function.name} does not mix colours as a sum of red, green and blue. The cause may be JPEG, or a curve.",
-            hint="A contract takes unchanged red, green and blue, or gray. Convert the picture first.",
+            f"{function.name} does not mix colours as a sum of red, green and blue. JPEG or a tone curve may be the "
+            "cause.",
+            hint="Convert the picture first. A contract supports only unchanged red, green and blue, or gray.",
         )
     weights: Array = mix.T
     return weights
@@ -151,7 +152,7 @@ def measure_area(function: PictureFunction, size: Size, mapping: ColourMapping) 
     black, white = (function(make_plain_picture(size, (level,) * 3)) for level in (0, 255))
     name = f"{function.name}, for a picture of {size[1]}x{size[0]},"
     if black.numbers.shape != white.numbers.shape:
-        raise NotSupportedError(f"{name} gives black and white tensors of different shapes.")
+        raise NotSupportedError(f"{name} returns tensors of different shapes for black and white.")
     tensor = (black.numbers.shape[1], black.numbers.shape[2])
     shows = np.abs(mapping.to_levels(white.numbers) - mapping.to_levels(black.numbers)).min(axis=0) > 0.5
     rows, columns = np.flatnonzero(shows.any(axis=1)), np.flatnonzero(shows.any(axis=0))
@@ -160,14 +161,14 @@ def measure_area(function: PictureFunction, size: Size, mapping: ColourMapping) 
     target = BitmapBounds(int(columns[0]), int(rows[0]), int(columns[-1] - columns[0] + 1), int(rows[-1] - rows[0] + 1))
     inside = (slice(target.y, target.y + target.height), slice(target.x, target.x + target.width))
     if not shows[inside].all():
-        raise NotSupportedError(f"{name} does not place it in a rectangle.")
+        raise NotSupportedError(f"{name} does not place the picture in a rectangle.")
     for level, answer in ((0, black), (255, white)):
         deviations = np.abs(mapping.to_levels(answer.numbers)[(slice(None), *inside)] - level)
         if deviations.max() > 1.01:
             raise NotSupportedError(
-                f"{name} gives one colour different numbers in different places: it is random, or pads before it "
-                "scales, which mixes the edge of the picture with the padding.",
-                hint="A contract's numbers depend on the pixel only. Bind the function's tensor.",
+                f"{name} returns different numbers for one colour in different places: it is random, or it pads before "
+                "it scales, which mixes the edge of the picture with the padding.",
+                hint="Bind the function's tensor, because in a contract each number depends only on its pixel.",
             )
     outside = ~shows
     padding = None
@@ -196,7 +197,7 @@ def _fit_ramp(levels: Array, pixels: int, name: str) -> tuple[float, float]:
     coordinates = levels[inner] * (pixels - 1) / 255 + 0.5
     step, first = np.polyfit(inner + 0.5, coordinates, 1)
     if step <= 0:
-        raise NotSupportedError(f"{name} mirrors or rotates it.", hint="Rotate pictures before you bind them.")
+        raise NotSupportedError(f"{name} mirrors or rotates the picture.", hint="Rotate pictures before you bind them.")
     if np.abs(np.polyval((step, first), inner + 0.5) - coordinates).max() > max(3.0, 3 * step, 0.02 * pixels):
-        raise NotSupportedError(f"{name} distorts it: coordinates are not scaled evenly.")
+        raise NotSupportedError(f"{name} distorts the picture: coordinates are not scaled evenly.")
     return pixels / step, first / step
