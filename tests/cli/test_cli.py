@@ -99,7 +99,7 @@ def test_numbers_in_the_place_of_files(tmp_path: Path) -> None:
     ):
         assert words in require_failure(4, "run", path, "x=1,2", f"rate={rate}", f"flag={flag}", "word=a")
     assert "expects Float[2,]" in require_failure(4, "run", path, "x=1,2,3", "rate=1", "flag=1", "word=a")
-    assert "nowhere: There is no such file or folder, and x takes Float 2" in require_failure(
+    assert "nowhere: No such file or folder exists, and x takes Float 2" in require_failure(
         4, "run", path, "x=nowhere", "rate=1", "flag=1", "word=a"
     )
 
@@ -129,7 +129,7 @@ def test_a_state_begins_with_zeros(tmp_path: Path) -> None:
     words = ["run", path, f"input={tmp_path / 'sound.npy'}", "sr=16000"]
     message = require_failure(2, *words)
     assert "Values are missing for state (Float[2,-1,3,])." in message
-    assert "Add state=FILE. A state can begin with zeros: state=zeros." in message
+    assert "Add state=FILE. To start a state with zeros, use state=zeros." in message
     done = call(*words, "state=zeros", "--output", tmp_path / "out.npz")
     assert done.exit_code == 0, done.output
     with np.load(tmp_path / "out.npz") as arrays:
@@ -201,7 +201,7 @@ def test_contract_writes_what_info_shows_and_run_keeps_to(tmp_path: Path, cat: P
         (
             4,
             [DIGITS, "--set", "size=28,32"],
-            "width of the model variable image is 28, and the image contract states 32",
+            "width of the model variable image is 28, but the image contract specifies 32",
         ),
         (4, [DIGITS, "--from", "yolo"], "No input is a tensor of RGB8 pictures in NCHW: image is Float[1,1,28,28,]"),
     ):
@@ -240,4 +240,4 @@ def test_sequences_and_odd_names_come_out(tmp_path: Path) -> None:
         assert arrays["file"].tolist() == [-1, -2]
     (tmp_path / "labels.txt").write_bytes(b"caf\xe9")
     assert "UTF-8 text" in require_failure(4, "run", path, tmp_path / "x.npy", "--labels", tmp_path / "labels.txt")
-    assert "named twice" in require_failure(2, "run", path, f"x={tmp_path / 'x.npy'}", f"X={tmp_path / 'x.npy'}")
+    assert "specified twice" in require_failure(2, "run", path, f"x={tmp_path / 'x.npy'}", f"X={tmp_path / 'x.npy'}")

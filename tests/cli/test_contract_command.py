@@ -50,7 +50,7 @@ def test_the_command_line_takes_a_config(tmp_path: Path) -> None:
     wrong = written(tmp_path / "wrong.json", {**VIT, "sharpen": 2})
     failed = call("contract", model, "--from", wrong, "--output", target)
     assert failed.exit_code != 0
-    assert f"{wrong}: ViTImageProcessor is not known to read the key sharpen" in failed.output.replace("\n", "")
+    assert f"{wrong}: the key sharpen is not known to be used by ViTImageProcessor" in failed.output.replace("\n", "")
 
 
 @pytest.mark.parametrize(
@@ -116,11 +116,11 @@ def test_the_command_line_wants_a_contract_or_pictures_for_it(tmp_path: Path) ->
     model = tmp_path / "model.onnx"
     model.write_bytes(unary(shape=(1, 3, 4, 5)))
     for options, words in (
-        ([], "State the contract with"),
+        ([], "Specify the contract with"),
         (["--from", "clip", "--pictures", "bgr"], "--pictures, --labels and --answers require --build-in"),
         (["--from", "clip", "--sample", "example"], "--sample cannot be combined"),
-        (["--from", "clip", "--learn", "module:function"], "omit --from and --set"),
-        (["--build-in"], "No input of the model is an image"),
+        (["--from", "clip", "--learn", "module:function"], "Omit --from and --set"),
+        (["--build-in"], "No input of the model has an image contract"),
     ):
         failed = call("contract", model, *options, "--output", tmp_path / "made.onnx")
         assert failed.exit_code != 0

@@ -67,7 +67,7 @@ def test_a_file_of_another_content_stays_and_nothing_is_copied(tmp_path: Path) -
     changed.parent.mkdir()
     changed.write_text("changed by hand")
     message = require_failure(5, "examples", tmp_path)
-    assert f"{changed}: This file exists, and differs from the example of that name." in message
+    assert f"{changed}: This file exists and differs from the example of the same name." in message
     assert files_below(tmp_path) == {"samples/upscale.py": b"changed by hand"}
 
 

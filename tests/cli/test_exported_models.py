@@ -64,7 +64,7 @@ def test_the_same_without_metadata_says_what_is_missing(tmp_path: Path, photo: P
     onnx.save(detector({}), tmp_path / "detector.onnx")
     result = require_exit("run", tmp_path / "detector.onnx", photo, code=1)
     assert "the picture for images kept its own size, 101x75" in " ".join(result.output.split())
-    assert "Nothing states how to prepare pictures for the input 'images'." in " ".join(result.output.split())
+    assert "No image contract is specified for the input 'images'." in " ".join(result.output.split())
     words = {"Image.BitmapPixelFormat": "Rgb8", "Image.Size": "64,96"}
     (tmp_path / "contract.json").write_text(json.dumps(words))
     require_exit(

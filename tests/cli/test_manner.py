@@ -72,7 +72,7 @@ def test_a_command_that_writes_a_model_never_writes_over_one_it_reads(words: str
     before = model.read_bytes()
     name, *more = words.split()
     message = require_failure(2, name, model, *more, "--output", link)
-    assert f"{link}: This is an input, and the output would overwrite it. Name another file, or add --force" in message
+    assert f"{link}: This is an input, and the output would overwrite it. Specify another file, or add" in message
     assert model.read_bytes() == before
     done = call(name, model, *more, "--output", link, "--force")
     assert done.exit_code == 0, done.output
@@ -104,7 +104,7 @@ def test_no_command_writes_over_a_setting_of_its_line(
         (["contract", DIGITS, "--sample", "folder"], "folder/two.png", "--sample"),
     ):
         output = [] if "--output" in words else ["--output", name]
-        assert f"{name}: {option} names this file, and the output" in require_failure(2, *words, *output)
+        assert f"{name}: {option} uses this file, and the output" in require_failure(2, *words, *output)
         assert Path(name).read_text() == "0\n" * 10
 
 
@@ -145,7 +145,7 @@ def test_no_command_writes_over_a_part_of_what_its_line_names(tmp_path: Path, mo
         assert "and the output would overwrite it" in require_failure(2, *words, option, output)
         assert {path: path.read_bytes() for path in before} == before
     copy = ["contract", "models/m.onnx", *stated, "--force"]
-    assert "The copy keeps its weights in this file" in require_failure(4, *copy, "--output", "models/m.onnx.data")
+    assert "The copy uses this file for its weights" in require_failure(4, *copy, "--output", "models/m.onnx.data")
     assert {path: path.read_bytes() for path in before} == before
     assert call("run", "models", PICTURES / "seven.png", "--output", "models/other.txt.npz").exit_code == 0
     assert call("run", "models", PICTURES / "seven.png", "--output", "models/other.txt.npz").exit_code == 0
@@ -193,7 +193,7 @@ def test_no_output_is_a_file_that_another_parameter_names(
         for word in ("file.py",) if getattr(other.type, "exists", False) else ("file.py", "NAME=file.py", "file.py:f"):
             words = line_with(command, other, word)
             message = require_failure(2, str(command.name), *words, output.opts[0], link)
-            if f"link.py: {other.opts[0]} names this file, and" not in message and "This is an input" not in message:
+            if f"link.py: {other.opts[0]} uses this file, and" not in message and "This is an input" not in message:
                 assert message == require_failure(2, str(command.name), *words, output.opts[0], "other")  # a size, say
             assert file.read_text() == "def f(picture): ...\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file.py", "link.py"]

@@ -179,4 +179,4 @@ def test_a_table_may_have_several_rows(tmp_path: Path) -> None:
     assert (shown["shape"], shown["values"]) == ([2, 3], [-1, -2, -3, -4, -5, -6])
     (tmp_path / "rows.csv").write_text("1,2,3\n4,5\n")
     refusal = require_failure(4, "run", tmp_path / "m.onnx", tmp_path / "rows.csv")
-    assert "rows.csv, row 2: It has 2 numbers, but row 1 has 3" in refusal
+    assert "rows.csv, row 2: The row has 2 numbers, but row 1 has 3" in refusal

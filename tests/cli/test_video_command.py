@@ -74,7 +74,7 @@ def test_a_video_that_is_cut_off_is_a_failure(video: Path, tmp_path: Path) -> No
     video.write_bytes(data[: len(data) // 2])
     assert 0 < len(frames(video)) < 9
     message = require_failure(4, "run", EDGES, video, "--output", tmp_path / "out.mp4")
-    assert f"{video} is cut off: the video has {len(data) // 2:,} bytes, but states {len(data):,}." in message
+    assert f"{video} is cut off: the video has {len(data) // 2:,} bytes, but declares {len(data):,}." in message
     assert os.listdir(tmp_path) == ["in.avi"]
 
 
@@ -110,7 +110,7 @@ def test_a_video_may_be_written_over_itself(video: Path) -> None:
 
 def test_what_cannot_be_done(video: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     words = {
-        (2, EDGES, video): "in.avi: This is a video. Name the video to write: --output FILE.mp4.",
+        (2, EDGES, video): "in.avi: This is a video. Specify the video to write: --output FILE.mp4.",
         (
             5,
             DIGITS,
@@ -118,7 +118,7 @@ def test_what_cannot_be_done(video: Path, tmp_path: Path, capfd: pytest.CaptureF
             "--output",
             tmp_path / "out.mp4",
         ): "the model has neither a picture output nor results that can",
-        (2, DIGITS, video): "in.avi: This is a video. Name the video to write, if the model finds objects that can be",
+        (2, DIGITS, video): "in.avi: This is a video. Specify the video to write, if the model finds objects that",
         (
             5,
             EDGES,
@@ -126,8 +126,8 @@ def test_what_cannot_be_done(video: Path, tmp_path: Path, capfd: pytest.CaptureF
             "--output",
             tmp_path / "out.png",
         ): "does not have the extension of a video format that can be written",
-        (5, EDGES, video, "--output", tmp_path / "none" / "out.mp4"): "There is no folder",
-        (4, EDGES, "none.mp4", "--output", tmp_path / "out.mp4"): "none.mp4: There is no such video.",
+        (5, EDGES, video, "--output", tmp_path / "none" / "out.mp4"): "Create the folder first",
+        (4, EDGES, "none.mp4", "--output", tmp_path / "out.mp4"): "none.mp4: The video does not exist.",
         (5, EDGES, PICTURES / "cat.jpg", "--output", tmp_path / "out.mp4"): "is not that of a picture format",
     }
     for (code, *arguments), expected in words.items():
@@ -163,7 +163,7 @@ def test_a_frame_that_fails_is_named(video: Path, tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(onnxruntime.InferenceSession, "run", failing)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0}, raising=False)  # one thread: frames come in order
     message = require_failure(1, "run", EDGES, video, "--output", tmp_path / "out.mp4")
-    assert "Frame 4: The runtime says: An operator failed." in message
+    assert "Frame 4: ONNX Runtime reported: An operator failed." in message
     assert os.listdir(tmp_path) == ["in.avi"]
 
 

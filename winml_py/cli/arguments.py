@@ -45,9 +45,9 @@ force_option = click.option(
 _INPUT_FILE = click.Path(exists=True, dir_okay=False)
 
 labels_option = click.option(
-    "--labels", type=_INPUT_FILE, metavar="FILE", help="Class names, one per line, or a config.json."
+    "--labels", type=_INPUT_FILE, metavar="FILE", help="File of class names, one per line, or a config.json."
 )
-isolated_option = click.option("--isolated", is_flag=True, help="Evaluate in a separate process, safe from crashes.")
+isolated_option = click.option("--isolated", is_flag=True, help="Evaluate in a separate process to survive crashes.")
 device_option = click.option("--device", default="cpu", metavar="NAME", help="cpu (default), gpu, or a device name.")
 
 
@@ -87,9 +87,9 @@ def require_unnamed(path: str) -> None:
         named = () if isinstance(parameter, OutputOption) else _find_named_files(ctx.params.get(str(parameter.name)))
         if any(is_same_file(path, file) for file in named):
             is_option = isinstance(parameter, click.Option)
-            reason = f"{parameter.opts[0]} names this file" if is_option else "This is an input"
+            reason = f"{parameter.opts[0]} uses this file" if is_option else "This is an input"
             hint = ", or add --force to replace it" if _FORCE in ctx.meta else ""
-            raise click.UsageError(f"{path}: {reason}, and the output would overwrite it. Name another file{hint}.")
+            raise click.UsageError(f"{path}: {reason}, and the output would overwrite it. Specify another file{hint}.")
 
 
 def _find_named_files(value: object) -> Iterator[str]:
@@ -245,7 +245,7 @@ def setup_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="KIND",
         help="auto (default), float32, float16 or bfloat16.",
     )
-    @click.option("--settings", type=_INPUT_FILE, metavar="FILE", help="Use options that `winml-py tune` wrote.")
+    @click.option("--settings", type=_INPUT_FILE, metavar="FILE", help="Use the options that `winml-py tune` saved.")
     @size_options
     @contract_option
     @wraps(command)
@@ -260,7 +260,7 @@ def setup_options(command: Callable[..., Any]) -> Callable[..., Any]:
         **options: object,
     ) -> Any:
         if settings and (engine or precision is not Precision.AUTO):
-            raise click.UsageError("--settings states the engine and the precision: omit --engine and --precision.")
+            raise click.UsageError("--settings specifies the engine and the precision. Omit --engine and --precision.")
         return command(*args, setup=Setup(device, engine, precision, settings, contract, sizes), **options)
 
     return with_setup

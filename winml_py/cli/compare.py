@@ -68,9 +68,7 @@ def compare(models: tuple[str, ...], nodes: bool, setup: Setup, as_json: bool) -
     if nodes and not as_json:
         print_line(departure or "No single node differs by more than its inputs explain.")
     if compared.answers[0].input == EXAMPLE:
-        print_line(
-            f"{model}: These are answers to example inputs. To use your own, add them after the model.", is_error=True
-        )
+        print_line(f"{model}: The inputs are examples. To use your own, add them after the model.", is_error=True)
     if not compared.is_same:
         raise click.exceptions.Exit(1)
 

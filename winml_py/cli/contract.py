@@ -55,7 +55,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
 @force_option
 @click.option("--from", "source", metavar="NAME", help="imagenet, yolo, ... or a Hugging Face or timm config.")
 @pairs_option("--set", "fields", metavar="FIELD=VALUE", help="Set pixel_format, mean, kernel, ... Repeatable.")
-@click.option("--learn", metavar="FUNCTION", help="Learn from a function, module:name or file.py:name.")
+@click.option("--learn", metavar="FUNCTION", help="Infer the contract from module:name or file.py:name.")
 @click.option("--sample", "samples", multiple=True, metavar="PICTURE", help="Store a picture and its answer.")
 @click.option("--build-in", "is_built_in", is_flag=True, help="Add nodes so that the new model takes bytes.")
 @click.option("--pictures", type=click.Choice(list(_PICTURES)), help="Byte order for --build-in and --learn.")
@@ -90,11 +90,11 @@ def contract(
     if samples:
         require_unnamed(f"{output}.answers.json")  # which `write_samples` may write
     if learn and is_stated:
-        raise click.UsageError("--learn finds the whole contract: omit --from and --set.")
+        raise click.UsageError("--learn infers the whole contract. Omit --from and --set.")
     if needs_building and not is_built_in:
-        raise click.UsageError("--pictures, --labels and --answers require --build-in: metadata cannot hold them.")
+        raise click.UsageError("--pictures, --labels and --answers require --build-in: metadata cannot store them.")
     if not (is_stated or learn or is_built_in or samples):
-        raise click.UsageError("State the contract with --from, --set or --learn; or use --build-in or --sample.")
+        raise click.UsageError("Specify the contract with --from, --set or --learn, or use --build-in or --sample.")
     facts: Facts = {"model": model, "output": output, "contract": "the contract of the model"}
     learned: LearnedContract | None = None
     stated: ImageContract | None = None
@@ -130,7 +130,7 @@ def _print_contract(facts: Facts, learned: LearnedContract | None) -> None:
         sizes = " and ".join(f"{width}x{height}" for height, width in learned.evidence.largest[::2])
         print_line(
             f"Learned from {learned.function} in {learned.calls} calls. On {learned.checked_on} other pictures, up to "
-            f"{sizes} pixels: {learned.mean_difference:.2f} gray levels away on average, "
+            f"{sizes} pixels: the tensors differ by {learned.mean_difference:.2f} gray levels on average, "
             f"{learned.largest_difference:.0f} at most."
         )
         print_line(learned.evidence.not_tried)
@@ -217,7 +217,7 @@ def _import_function(text: str) -> Callable[..., Any]:
     except Exception as error:  # foreign code may raise anything
         raise InvalidArgumentError(
             f"{text} cannot be imported: {type(error).__name__}: {str(error)[:300].rstrip('.')}.",
-            hint="Expected package.module:name or file.py:name; for a method, Class.method.",
+            hint="Pass package.module:name or file.py:name. For a method, use Class.method as the name.",
         ) from error
     function: Callable[..., Any] = value  # learning refuses what cannot be called
     return function

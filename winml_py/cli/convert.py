@@ -37,7 +37,7 @@ from .style import emit, print_line, print_sizes, show_progress
     default=0.01,
     show_default=True,
     metavar="X",
-    help="Largest difference, relative to its channel.",
+    help="Largest allowed difference, relative to its channel.",
 )
 @size_options
 @contract_option

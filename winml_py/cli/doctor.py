@@ -60,7 +60,7 @@ def _print_devices(facts: Facts) -> None:
 
 
 @click.command()
-@click.option("--clear-cache", is_flag=True, help="Clear the cache of models instead.")
+@click.option("--clear-cache", is_flag=True, help="Clear the model cache instead.")
 @json_option
 def doctor(clear_cache: bool, as_json: bool) -> None:
     """Report what is installed and what works.
@@ -113,7 +113,7 @@ def _list_findings(facts: Facts) -> Iterator[tuple[str, str]]:
     yield "NVIDIA driver", ", ".join(drivers["nvidia"]) or "none found"
     if drivers["cuda_wanted"] or drivers["cuda_found"]:
         found = ", ".join(f"{name} {version}" for name, version in drivers["cuda_found"].items())
-        wanted = drivers["cuda_wanted"] or "no version: this build of ONNX Runtime has no CUDA"
+        wanted = drivers["cuda_wanted"] or "no version, because this build of ONNX Runtime does not support CUDA"
         yield "CUDA packages", f"{found or 'none found'}; ONNX Runtime was built for {wanted}"
     if sys.platform == "linux":  # other systems need none for WebGPU
         yield "Vulkan loader", drivers["vulkan_loader"] or "none found"
@@ -204,8 +204,8 @@ def _find_clashes() -> list[str]:
         names = list(_find_versions(group))
         if len(names) > 1:
             problems.append(
-                f"{' and '.join(names)} are both installed and write to the same files: "
-                f"pip uninstall -y {' '.join(names)}, then install one of them again."
+                f"{' and '.join(names)} are both installed, but write to the same files. Run pip uninstall -y "
+                f"{' '.join(names)}, then install one of them again."
             )
     return problems
 

@@ -72,8 +72,8 @@ def copy_examples(folder: str | os.PathLike[str]) -> list[str]:
                 missing.append(path)
             elif (target / path).read_bytes() != files[path]:
                 raise StorageExistsError(
-                    f"{target / path}: This file exists, and differs from the example of that name.",
-                    hint="Name another folder, or move the file.",
+                    f"{target / path}: This file exists and differs from the example of the same name.",
+                    hint="Specify another folder, or move the file.",
                 )
     for path in missing:
         with translate_write_errors(target / path):

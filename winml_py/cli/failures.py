@@ -96,7 +96,7 @@ def print_contract_warnings() -> Iterator[None]:
 
         def show_line(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
             if issubclass(category, errors.MissingContractWarning):
-                hint = " On the command line: --contract imagenet." if "State the contract" in str(message) else ""
+                hint = " On the command line: --contract imagenet." if "Specify the contract" in str(message) else ""
                 print_line(f"{message}{hint}", is_error=True)
             else:
                 show(message, category, *place, **more)

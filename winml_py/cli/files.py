@@ -56,7 +56,7 @@ def assign_files(
     if all(equals and name.casefold() in features for name, equals, _ in parts):
         files = {features[name.casefold()]: path for name, _, path in parts}
         if len(files) < len(parts):
-            raise WrongInputsError("An input is named twice; a model with named inputs is evaluated only once.")
+            raise WrongInputsError("An input is specified twice, but with NAME=FILE the model is evaluated only once.")
         if is_complete:
             _require_all(model, files.keys())
         yield " ".join(inputs), files
@@ -64,7 +64,7 @@ def assign_files(
     _require_known(parts, features)
     if len(features) != 1:
         usage = " ".join(f"{name}=FILE" for name in features.values())
-        raise WrongInputsError(f"The model has {len(features)} inputs: write {usage}.")
+        raise WrongInputsError(f"The model has {len(features)} inputs. Specify each by name: {usage}.")
     (only_input,) = features.values()
     for path in inputs:
         try:
@@ -81,7 +81,7 @@ def _require_all(model: LearningModel, names: Set[str]) -> None:
         inputs = ", ".join(f"{feature.name} ({feature.expects()})" for feature in missing)
         hint = f"Add {' '.join(f'{feature.name}=FILE' for feature in missing)}."
         if states := [feature.name for feature in missing if _may_be_state(feature)]:
-            hint += f" A state can begin with zeros: {' '.join(f'{name}={ZEROS}' for name in states)}."
+            hint += f" To start a state with zeros, use {' '.join(f'{name}={ZEROS}' for name in states)}."
         raise WrongInputsError(f"Values are missing for {inputs}.", hint=hint)
 
 
@@ -143,7 +143,7 @@ def _read_text(path: str) -> str:
         with open(path, encoding="utf-8-sig") as file:
             return file.read().removesuffix("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidArgumentError(f"{path}: Cannot read it as UTF-8 text: {error}.") from error
+        raise InvalidArgumentError(f"{path}: The file cannot be read as UTF-8 text: {error}.") from error
 
 
 def _read_literal(feature: FeatureDescriptor, text: str) -> Any:
@@ -156,7 +156,7 @@ def _read_literal(feature: FeatureDescriptor, text: str) -> Any:
         return None
     if feature.tensor_kind is TensorKind.STRING:
         if " " not in text and text.endswith((".txt", ".json", ".md")):
-            raise InvalidArgumentError(f"{text}: There is no such file.", hint=suggest_path(text))
+            raise InvalidArgumentError(f"{text}: The file does not exist.", hint=suggest_path(text))
     elif not text.startswith(tuple("[+-.0123456789")):  # a missing file
         return None
     return parse_value(feature, text)
@@ -177,7 +177,7 @@ def read_single_evaluation(model: LearningModel, inputs: Sequence[str]) -> dict[
         return {}
     evaluations = list(assign_files(model, inputs, is_complete=False))
     if len(evaluations) > 1:
-        raise WrongInputsError(f"Expected the inputs of one evaluation, got those of {len(evaluations)}.")
+        raise WrongInputsError(f"Expected inputs for one evaluation, got inputs for {len(evaluations)}.")
     values = read_inputs(model, evaluations[0][1])
     for feature in model.input_features:
         picture = values.get(feature.name)

@@ -48,7 +48,7 @@ def perf(
     paths = [path for model in models[:count] for path in list_models(model)]
     if is_profile or trace:
         if len(paths) > 1:
-            raise click.UsageError("--profile takes one model.")
+            raise click.UsageError("--profile accepts only one model.")
         _profile(paths[0], inputs, setup, iterations or 20, trace, as_json)
         return
     measurements = []

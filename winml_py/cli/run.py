@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     help="Layout of the outputs: yolo, detr, masks, none, ...",
 )
 @click.option("--threshold", type=click.FloatRange(0, 1), metavar="SCORE", help="Hide objects with a lower score.")
-@click.option("--check", is_flag=True, help="Compare MODEL's answers with those stored in it.")
+@click.option("--check", is_flag=True, help="Compare the answers with those stored in MODEL.")
 @output_option("The file or folder to write; see above.")
 @force_option
 @setup_options
@@ -94,14 +94,14 @@ def run(
     if check:
         if inputs or output or labels or top_k or threshold is not None or layout != AUTO:
             raise click.UsageError(
-                "--check evaluates the samples in the model. Omit INPUT and options for its answers."
+                "--check evaluates the samples stored in MODEL. Omit INPUT and the options that describe its answers."
             )
         _check(model, setup, as_json)
         return
     if not inputs:
         raise click.UsageError(
-            f"{model}: Add an INPUT after the model: a picture, a video, a folder of pictures or an array. "
-            "winml-py perf evaluates on example inputs."
+            f"{model}: Expected an INPUT after the model: a picture, a video, a folder of pictures or an array. To "
+            "evaluate example inputs, use winml-py perf."
         )
     with show_progress("evaluating") as advance:
         with prefix_errors(model, *inputs, labels, setup.settings):

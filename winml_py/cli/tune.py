@@ -31,7 +31,7 @@ from .style import emit, format_number, print_line, print_sizes, print_table, sh
 @model_argument
 @inputs_argument
 @device_option
-@output_option("The file of options to write.")
+@output_option("The file to save the options to.")
 @size_options
 @contract_option
 @json_option
@@ -85,6 +85,6 @@ def _print_trials(facts: Facts) -> None:
         before, after = (f"{format_number(milliseconds)} ms" for milliseconds in gain["milliseconds"])
         print_line(f"{gain['ratio']:.2f} times as fast as the default, {after} instead of {before}: {kept}", "bold")
     elif kept:
-        print_line(f"The default is the result: measured once more, it is not clearly slower than with {kept}.", "bold")
+        print_line(f"The default remains the best: measured again, it is not clearly slower than {kept}.", "bold")
     else:
-        print_line("The default is the result: no change is clearly faster.", "bold")
+        print_line("The default remains the best: no change is clearly faster.", "bold")

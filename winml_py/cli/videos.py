@@ -69,7 +69,7 @@ def write_video(
     name = next((output.name for output in outputs if isinstance(output, ImageFeatureDescriptor)), "")
     if not target:
         condition = "" if name else ", if the model finds objects that can be drawn"
-        raise click.UsageError(f"{path}: This is a video. Name the video to write{condition}: --output FILE.mp4.")
+        raise click.UsageError(f"{path}: This is a video. Specify the video to write{condition}: --output FILE.mp4.")
     target = target.removesuffix("*") + "mp4" if target.endswith(".*") else target
     require_unnamed(target)
     with VideoReader(path) as reader:
@@ -115,7 +115,7 @@ def list_targets(output: str | None, labels: Sequence[str]) -> list[str]:
     if not (output.endswith(("/", os.sep)) or os.path.isdir(output)):
         if len(labels) > 1:
             folder = os.path.splitext(output)[0]
-            raise click.UsageError(f"{output}: There are {len(labels)} inputs, so --output must be a folder: {folder}/")
+            raise click.UsageError(f"{output}: With {len(labels)} inputs, --output must be a folder: {folder}/")
         with convert_errors(OUTPUT):
             require_folder(output)
         return [output]

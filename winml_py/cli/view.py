@@ -32,7 +32,7 @@ def view(
     device: str,
     as_json: bool,
 ) -> None:
-    """Show on a local web page what MODEL sees.
+    """Open a local web page that shows how MODEL processes PICTURE.
 
     The page shows the part of PICTURE that the model uses, the tensor as a picture, the answer and the times. To stop
     it, press Ctrl-C or close the terminal.
@@ -56,7 +56,7 @@ def view(
     facts: Facts = {"model": model, "picture": picture, "address": server.address}
     emit(facts, as_json, lambda facts: click.echo(facts["address"]))
     if not as_json:
-        print_line("Anyone with this address can use the page. Ctrl-C ends it.", is_error=True)
+        print_line("Anyone with this address can use the page. To stop the server, press Ctrl-C.", is_error=True)
     if not no_browser:
         Thread(target=webbrowser.open, args=(server.make_browser_address(),), daemon=True).start()
     server.run()
