@@ -74,4 +74,4 @@ def test_pictures_that_become_other_tensors_are_named_first() -> None:
     other.contracts["image"] = ImageContract(BitmapPixelFormat.GRAY8)
     found = find_departure(digits, other, picture)
     assert found is not None
-    assert str(found).startswith("The input 'image': the same inputs give a difference of")
+    assert str(found).startswith("The input 'image': the same inputs yield a difference of")

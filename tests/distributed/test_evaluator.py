@@ -82,7 +82,7 @@ def test_a_row_that_fails_does_not_end_the_others(tmp_path: Path, scores: np.nda
     assert np.isnan(answered["probabilities"][[1, 3, 4, 5, 6]]).all()
     assert errors[1].startswith("PictureError: ")
     assert "text.png" in errors[1]
-    assert "This row has no value for image" in errors[6]
+    assert "The row has no value for image" in errors[6]
 
 
 def two_outputs(tmp_path: Path) -> str:
@@ -179,7 +179,7 @@ def test_what_cannot_be_right_is_refused(tmp_path: Path, images: np.ndarray[Any,
         (lambda: Evaluator(DIGITS, columns="image"), "Expected a Mapping, got str"),  # type: ignore[arg-type]
         (lambda: Evaluator(named_error), "has an output 'error'"),
         (lambda: Evaluator(DIGITS, columns={"picture": "a"}), "no input 'picture'"),
-        (lambda: Evaluator(DIGITS, columns={"image": 3}), r'got int\. Write columns={"image": "path"}'),  # type: ignore[dict-item]
+        (lambda: Evaluator(DIGITS, columns={"image": 3}), r'got int\. Pass columns={"image": "path"}'),  # type: ignore[dict-item]
         (lambda: Evaluator(DIGITS, batch=0), "batch"),
         (lambda: Evaluator(DIGITS)({"a": [], "b": []}), "needs the column 'image'"),
         (lambda: Evaluator(DIGITS)({"image": images, "probabilities": images}), "has the name of an output"),

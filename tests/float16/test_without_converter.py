@@ -62,7 +62,7 @@ def test_the_other_commands_work() -> None:
 def test_the_command_that_converts_says_what_to_install(tmp_path: Path) -> None:
     code, out = run(COMMAND, "convert", MODELS / "digits.onnx", "--output", tmp_path / "half.onnx")
     assert code == 7, out
-    assert "onnx-ir, which is not installed. pip install 'winml-py[float16]'" in " ".join(out.split())
+    assert "onnx-ir, which is not installed. Run pip install 'winml-py[float16]'" in " ".join(out.split())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -70,4 +70,4 @@ def test_programs_get_an_error_of_ours(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "onnx_ir", None)
     with pytest.raises(MissingPackageError, match="onnx-ir") as caught:
         float16.convert(MODELS / "digits.onnx", tmp_path / "half.onnx")
-    assert caught.value.hint == "pip install 'winml-py[float16]'"
+    assert caught.value.hint == "Run pip install 'winml-py[float16]'."

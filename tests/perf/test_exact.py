@@ -110,7 +110,7 @@ def test_quantize_and_dequantize_are_exact() -> None:
     [
         (["Shape(h)", "Mul(_, big)"], ""),
         (["Shape(x)", "Slice(_, one, end)"], ""),
-        (["Shape(x)", "Expand(_, big)"], "an Expand of sizes can end the process there"),
+        (["Shape(x)", "Expand(_, big)"], "an Expand of an empty shape can crash this engine"),
         (["Shape(x)", "Gather(_, zero)"], ""),
         (["Add(wide, wide)"], ""),
         (["NonZero(wide)"], ""),

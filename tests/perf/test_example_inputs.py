@@ -100,7 +100,7 @@ def test_mistakes() -> None:
         complete_inputs(two_inputs(), {"d": 1, "c": 1, "a": 1})
     assert str(info.value) == "The model has no input c, d. Its inputs: a, b."
     words = feature(shape=[2], element=INT64)
-    with pytest.raises(InvalidArgumentError, match=r"The input x \(.*\) has no example values\. Pass its value"):
+    with pytest.raises(InvalidArgumentError, match=r"can be generated for the input x \(.*\)\. Pass a value"):
         complete_inputs([words], {})
 
 
@@ -109,4 +109,4 @@ def test_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert make_example(feature(shape=[1000]), np.random.default_rng(0)).size == 1000
     with pytest.raises(InvalidArgumentError) as info:
         make_example(feature(shape=[1, 1001]), np.random.default_rng(0))
-    assert str(info.value) == "The input x has 1,001 numbers; an example has at most 1,000. Give its values."
+    assert info.value.message == "The input x has 1,001 numbers, but an example has at most 1,000."

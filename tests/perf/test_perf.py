@@ -84,7 +84,7 @@ def test_the_table_is_for_people(seven: Path) -> None:
     ("code", "arguments", "words"),
     [
         (2, [], "Missing argument"),
-        (2, [DIGITS, "--settings", "s.json", "--engine", "openvino"], "omit --engine and"),
+        (2, [DIGITS, "--settings", "s.json", "--engine", "openvino"], "Omit --engine and"),
         (2, [DIGITS, "--settings", "s.json", "--precision", "float16"], "and --precision."),
     ],
 )
@@ -139,7 +139,7 @@ def test_files_that_hold_no_array(tmp_path: Path, content: bytes) -> None:
         header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (35184372088832,), }"
         header += b" " * (117 - len(header)) + b"\n"
         path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
-    assert f"{path}: It holds no array" in require_failure(4, "run", DIGITS, path)
+    assert f"{path}: Expected one array in NumPy's .npy format" in require_failure(4, "run", DIGITS, path)
 
 
 def test_fractions_are_no_whole_numbers(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_times_of_a_gpu_are_told_to_be_those_of_submitting() -> None:
     runs = event("model_run", 0, 1), event("model_run", 2, 5)
     assert make_profile(*runs, node).caution == ""
     node["args"]["provider"] = "CUDAExecutionProvider"
-    assert "The times of CUDAExecutionProvider are those to submit the work" in make_profile(*runs, node).caution
+    assert "The times of CUDAExecutionProvider cover only the submission of" in make_profile(*runs, node).caution
 
 
 def test_the_nodes_of_a_model_on_a_gpu_are_seen(gpu: LearningModelDevice) -> None:
@@ -117,7 +117,7 @@ def test_the_table_is_for_people(tmp_path: Path) -> None:
 
 
 def test_mistakes(tmp_path: Path) -> None:
-    assert "no folder" in require_failure(5, "perf", DIGITS, "--trace", tmp_path / "missing" / "t.json")
+    assert "Create the folder first" in require_failure(5, "perf", DIGITS, "--trace", tmp_path / "missing" / "t.json")
     assert "not found" in require_failure(3, "perf", "--profile", "missing.onnx")
-    assert "takes one model" in require_failure(2, "perf", "--profile", DIGITS, DIGITS)
+    assert "accepts only one model" in require_failure(2, "perf", "--profile", DIGITS, DIGITS)
     assert list(tmp_path.iterdir()) == []

@@ -209,13 +209,13 @@ def test_an_engine_or_a_type_of_the_caller_stays() -> None:
 @pytest.mark.parametrize(
     ("content", "inputs", "words"),
     [
-        (conv(), [], "it is only tried on inputs that you give"),
-        (conv(batch="n"), [noise(), noise(batch=0)], "an input without numbers can end the process there"),
+        (conv(), [], "it is only tried with inputs that you pass"),
+        (conv(batch="n"), [noise(), noise(batch=0)], "an empty input can crash this engine"),
         (unary("Sqrt", [2]), [np.float32([1, np.nan])], ""),
         (unary("Relu", [2]), [np.float32([1, 2]), np.float32([1, np.nan])], "what is NaN or infinite"),
-        (unary("Max", [2]), [np.float32([1, 2])], "the operator Max is not known to be exact there"),
+        (unary("Max", [2]), [np.float32([1, 2])], "the operator Max is not known to be exact on this engine"),
         (unary("Neg", [2], INT64), [np.int64([1, 2])], "x is not a tensor of float32, float16 or bool"),
-        (nothing(), [noise()], "the outputs are empty for all inputs that you give"),
+        (nothing(), [noise()], "the outputs are empty for all inputs that you pass"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -239,7 +239,7 @@ def test_all_inputs_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tune_on(conv(batch="n"), *many)[0].options.engine == "openvino"
     tuned, problem = tune_on(conv(batch="n"), *many, noise(batch=3))
     assert tuned.options.engine is None
-    assert "and 0.001 is allowed" in problem
+    assert "more than the tolerance of 0.001" in problem
 
 
 @needs_bfloat16
@@ -307,7 +307,7 @@ def test_the_options_are_for_one_model_wherever_its_file_is(
         LearningModelSession(LearningModel.load(source), None, options)
     assert not recwarn.list
     other = LearningModel.load(MODELS / "edges.onnx")
-    with pytest.raises(InvalidArgumentError, match=r"tuned for another model than edges\. Tune them for this one"):
+    with pytest.raises(InvalidArgumentError, match=r"a different model than edges\. Tune options for this model with"):
         LearningModelSession(other, None, options)
     options.tuned_for = {}
     options.batch_size_override = 0
@@ -320,7 +320,7 @@ def test_another_processor_and_other_versions_are_told(monkeypatch: pytest.Monke
     model = LearningModel.load(DIGITS)
     options = tune(model)
     options.tuned_for = {**options.tuned_for, "processor": "Z80", "onnxruntime": "0.1", "abacus": "7"}
-    words = r"abacus 7, and here it is none; onnxruntime 0\.1, and here it is .*; processor Z80, and here"
+    words = r"abacus 7, but here it is none; onnxruntime 0\.1, but here it is .*; processor Z80, but here"
     with pytest.warns(EngineWarning, match=words):
         LearningModelSession(model, None, options)
 
@@ -397,10 +397,10 @@ def test_the_table_is_for_people(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert "2.00 times as fast as the default, 1.000 ms instead of 2.000 ms: no spinning" in text
     assert f"written to {tmp_path / 'o.json'}" in text
     set_clock(monkeypatch, lambda candidate: 2)
-    assert "The default is the result: no change is clearly faster." in call("tune", DIGITS).stdout
+    assert "The default remains the best: no change is clearly faster." in call("tune", DIGITS).stdout
     times = [1] * tuning.ROUNDS
     set_clock(monkeypatch, lambda candidate: 2 if spins(candidate) or not times else times.pop())
-    assert "measured once more, it is not clearly slower than with no spinning" in call("tune", DIGITS).stdout
+    assert "measured again, it is not clearly slower than no spinning" in call("tune", DIGITS).stdout
 
 
 @pytest.mark.usefixtures("only_spinning")
@@ -412,7 +412,7 @@ def test_an_open_file_is_read_once_for_all_candidates(monkeypatch: pytest.Monkey
 
 def test_mistakes(tmp_path: Path) -> None:
     assert "not found" in require_failure(3, "tune", "missing.onnx")
-    assert "no folder" in require_failure(5, "tune", DIGITS, "--output", tmp_path / "missing" / "o.json")
+    assert "Create the folder first" in require_failure(5, "tune", DIGITS, "--output", tmp_path / "missing" / "o.json")
     assert "This is an input" in require_failure(2, "tune", DIGITS, "--output", DIGITS)
     assert "There is no device named 'abacus'" in require_failure(6, "tune", DIGITS, "--device", "abacus")
     two = tmp_path / "two.onnx"

@@ -142,9 +142,9 @@ class Comparison:
         if self.doubtful:
             worst = self.doubtful[0]
             output = f", {worst.output}" if worst.output and len(self.outputs) > 1 else ""
-            text += f"; first look at {worst.input}{output}: "
+            text += f"; check {worst.input}{output} first: "
             if worst.is_same:
-                text += f"its lead of {worst.lead:.2g} is not above twice the difference, {worst.difference:.2g}"
+                text += f"its lead of {worst.lead:.2g} is not more than twice the difference of {worst.difference:.2g}"
             else:
                 text += f"{worst.first} became {worst.second}"
         lost = [output.name for output in self.outputs if any(output.not_finite)]
@@ -195,7 +195,7 @@ def compare(
                 second_result = evaluate_to_tensors(second_session, fit_values(second_model, values))
             except (InvalidArgumentError, InvalidBindingError, SizeMismatchError) as error:
                 raise InvalidBindingError(
-                    f"The models take different inputs; the second refuses what the first took: {error.message}",
+                    f"The models take different inputs: the second rejects an input of the first: {error.message}",
                     hint=error.hint,
                 ) from error
             comparer.add(name, (result, second_result), HALF_TOLERANCE if is_half else FLOAT_TOLERANCE)
@@ -218,7 +218,7 @@ def list_compared_inputs(
             yield names[count - 1] if names else f"input {count - 1}", values
         if names and count != len(names):
             raise InvalidArgumentError(
-                f"The inputs are not as many as the names, {len(names)}.", hint="Pass a name for each, or no names."
+                f"Expected one input for each of the {len(names)} names.", hint="Pass as many names, or none."
             )
     elif answers := read_stored_answers(session.model):
         yield from ((str(known), known.make_values()) for known in answers)
@@ -290,7 +290,7 @@ class Comparer:
     def make_comparison(self, sides: tuple[Mapping[str, str], ...]) -> Comparison:
         """The comparison of all results so far, of sides with these descriptions; InvalidArgumentError if none."""
         if not self._count:
-            raise InvalidArgumentError("There are no inputs to compare.", hint="Pass values: [{name: value}].")
+            raise InvalidArgumentError("No inputs were passed.", hint="Pass a list of inputs: [{name: value}].")
         answers = []
         for answer in self._answers:
             if answer.kind == "objects":
@@ -426,7 +426,7 @@ def _summarize_objects(side: Detections, scores_in_other: Array, threshold: floa
     text = f"{is_above.sum()} objects"
     if len(lost):
         names = [f"{side[index].label or side[index].index} {side[index].score:.3f}" for index in lost[:3]]
-        text += f", here alone {', '.join(names)}"
+        text += f", found only here: {', '.join(names)}"
     lead = 2 * np.abs(side.scores - threshold).min(initial=math.inf)
     if side.runners_up is not None:
         lead = min(lead, (side.scores - side.runners_up)[is_above].min(initial=math.inf))

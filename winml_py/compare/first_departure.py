@@ -89,11 +89,13 @@ class Departure:
 
     def __str__(self) -> str:
         nodes = [f"{operator} {name!r}" for name, operator in self.first.items()] or [f"The input {self.tensor!r}"]
-        text = nodes[0] if len(nodes) == 1 else f"From {nodes[0]} to {nodes[-1]}, {len(nodes)} nodes as one"
-        text += f": the same inputs give a difference of {self.difference:.2g}; rounding explains {self.explained:.1g}."
+        text = nodes[0] if len(nodes) == 1 else f"From {nodes[0]} to {nodes[-1]}, {len(nodes)} nodes compared as one"
+        text += (
+            f": the same inputs yield a difference of {self.difference:.2g}; rounding explains {self.explained:.1g}."
+        )
         operators = list(self.second.values())
         if operators != list(self.first.values()):
-            text += f" The second side computes it by {', '.join(operators)}."
+            text += f" The second side uses {', '.join(operators)} instead."
         return text
 
 
@@ -142,8 +144,8 @@ class _Search:
         names = [name for name in shared if first.can_compare(name) and second.can_compare(name)]
         if not names:
             raise InvalidArgumentError(
-                "The models share no tensors: no name is in both.",
-                hint="Compare a model with one that was made from it; an exporter gives each model new names.",
+                "The models have no tensor names in common.",
+                hint="Compare a model with one that was made from it, because exporters give each model new names.",
             )
         self._names = sorted(names, key=first.makers.__getitem__)
 

@@ -47,7 +47,7 @@ def convert_cell(feature: FeatureDescriptor, cell: Any) -> Any:
         return cell
     array = np.asarray(cell)
     if array.dtype == object and any(element is None for element in array.flat):  # numpy takes None for NaN
-        raise InvalidBindingError(f"This row has no value for {feature.name}.")
+        raise InvalidBindingError(f"The row has no value for {feature.name}.")
     if isinstance(feature, ImageFeatureDescriptor) and array.dtype == np.uint8 and array.ndim in (2, 3):
         channels = array.shape[2] if array.ndim == 3 else 1
         return ImageFeatureValue.from_array(array, _FORMATS.get(channels, BitmapPixelFormat.RGB8))
@@ -72,7 +72,7 @@ def _convert_numbers(feature: ShapedDescriptor, array: Array) -> Array:
         row = numbers.reshape(shape)
     except (TypeError, ValueError) as error:
         raise InvalidBindingError(
-            f"A row does not fit {feature.name}, which takes {feature.expects()}: {error}."
+            f"The row does not fit {feature.name}, which takes {feature.expects()}: {error}."
         ) from error
     if not is_kept:
         raise InvalidBindingError(f"The input {feature.name} takes {feature.expects()}, but a row has {array.dtype}.")

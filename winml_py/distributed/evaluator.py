@@ -77,10 +77,10 @@ class Evaluator(Closeable):
     ) -> None:
         # Errors are raised here, in the calling program, rather than in a worker of a cluster an hour later.
         self._model = model if isinstance(model, LearningModel) else LearningModel.load(model)
-        require_type(device, str | LearningModelDevice, 'Write "cpu", "gpu", or a name.')
-        require_type(options, LearningModelSessionOptions | None, "Write options=LearningModelSessionOptions().")
+        require_type(device, str | LearningModelDevice, 'Pass "cpu", "gpu", or a name.')
+        require_type(options, LearningModelSessionOptions | None, "Pass options=LearningModelSessionOptions().")
         require_type(columns, Mapping | None, _COLUMNS_HINT)
-        require_type(outputs, list | tuple | None, 'Write outputs=["scores"].')
+        require_type(outputs, list | tuple | None, 'Pass outputs=["scores"].')
         self._device, self._options = device, _make_single_threaded(options)
         self._inputs = {feature.name: feature for feature in self._model.input_features}
         self._columns = dict(columns or {})
@@ -92,8 +92,8 @@ class Evaluator(Closeable):
         self._outputs = [output_columns[name] for name in (output_columns if outputs is None else outputs)]
         if ERROR in [column.name for column in self._outputs]:
             raise InvalidArgumentError(
-                f"The model has an output {ERROR!r}, which is the name of the column of errors.",
-                hint="Rename it in the model, or leave it out: outputs=[...].",
+                f"The model has an output {ERROR!r}, which is also the name of the error column.",
+                hint="Rename it in the model, or omit it from outputs=[...].",
             )
         self._batch = require_whole_number(batch, "batch", 1)
         self._fast_decode, self._name = require_bool(fast_decode, "fast_decode"), uuid.uuid4().hex
@@ -124,7 +124,7 @@ class Evaluator(Closeable):
         for column in columns:
             if column.name in names:
                 raise InvalidArgumentError(
-                    f"The column {column.name!r} of the batch has the name of an output.", hint="Rename it."
+                    f"The column {column.name!r} of the batch has the name of an output.", hint="Rename the column."
                 )
         cells: dict[str, list[Any]] = {column.name: [] for column in columns}
         rows = list(self._read_rows(batch, names))
@@ -163,7 +163,7 @@ class Evaluator(Closeable):
             if column not in names:
                 raise InvalidArgumentError(
                     f"The input {name} needs the column {column!r}, which is not among {', '.join(map(str, names))}.",
-                    hint=f"Name its column: columns={{{name!r}: {names[0]!r}}}." if names else "",
+                    hint=f"Specify its column: columns={{{name!r}: {names[0]!r}}}." if names else "",
                 )
         if isinstance(source, str):
             return list(batch[source])
@@ -186,7 +186,7 @@ class Evaluator(Closeable):
         return LearningModelSession(self._model, found, self._options)
 
 
-_COLUMNS_HINT = 'Write columns={"image": "path"}, or a list of columns of numbers: {"x": ["width", "height"]}.'
+_COLUMNS_HINT = 'Pass columns={"image": "path"}, or a list of columns of numbers: {"x": ["width", "height"]}.'
 
 
 def _require_known(kind: str, names: Iterable[str], known: Mapping[str, object]) -> None:

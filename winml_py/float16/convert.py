@@ -75,7 +75,8 @@ def convert(
     """
     if find_spec("onnx_ir") is None:
         raise MissingPackageError(
-            "The float16 converter needs onnx-ir, which is not installed.", hint="pip install 'winml-py[float16]'"
+            "The float16 converter requires onnx-ir, which is not installed.",
+            hint="Run pip install 'winml-py[float16]'.",
         )
     from .._graphs.model_file import save_model  # what these three import takes a second
     from .model_file import read_model, to_proto
@@ -84,7 +85,7 @@ def convert(
     model_operators = ModelOperators.from_list(operators)
     loaded = load_model(source, contract, model_operators.given)
     if loaded.precision == "float16":
-        raise InvalidArgumentError(f"{os.fspath(source)}: This is already a float16 model.", hint="Use it as it is.")
+        raise InvalidArgumentError(f"{os.fspath(source)}: This is already a float16 model.", hint="Use it unchanged.")
     if not 0 < tolerance < 1:
         raise InvalidArgumentError(f"Expected a tolerance between 0 and 1 (--tolerance), got {tolerance}.")
     require_folder(destination)
@@ -103,9 +104,9 @@ def convert(
     is_still_float32 = keep_io_types and len(report.kept_nodes) == report.nodes
     if not report.is_good or is_still_float32:
         raise ConversionError(
-            "The float16 model is not good enough: " + "; ".join(str(report).splitlines()[1:]) + ".",
-            hint="Allow a larger tolerance (--tolerance), or keep more in float32: keep_io_types (--keep-io-types), "
-            "keep_float32 (--keep-float32 NODE).",
+            "The float16 model is not accurate enough: " + "; ".join(str(report).splitlines()[1:]) + ".",
+            hint="Allow a larger tolerance (--tolerance), or keep more in float32 with keep_io_types (--keep-io-types) "
+            "or keep_float32 (--keep-float32 NODE).",
             report=report,
         )
     progress(None, "writing")

@@ -15,10 +15,10 @@ from ..core.base.arrays import Array
 from ..core.base.messages import Facts
 
 REASONS = {
-    "asked": "you asked for it",
-    "operators": "their operators have no float16",
+    "asked": "you requested",
+    "operators": "their operators do not support float16",
     "own": "they are the program's own operators",
-    "overflow": "they exceed its range",
+    "overflow": "their numbers exceed its range",
     "precision": "they lose too much precision",
 }
 """Why nodes stay in float32."""
@@ -93,7 +93,7 @@ class ConversionReport:
         for output in self.outputs:
             words = [f"relative error {output.error:.2g}"]
             if math.isinf(output.error) and not output.not_finite:
-                words = ["another shape, or other whole numbers"]
+                words = ["a different shape, or different whole numbers"]
             if output.not_finite:
                 words.append(f"{output.not_finite} not finite")
             if output.top1 is not None:

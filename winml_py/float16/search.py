@@ -55,7 +55,7 @@ class Search:
         names = {name for node in self._owners for name in (node.name, node.op_type)}
         if names_to_keep - names:
             raise InvalidArgumentError(
-                f"The model has no node and no operator {', '.join(sorted(names_to_keep - names))}.",
+                f"The model has no node or operator {', '.join(sorted(names_to_keep - names))}.",
                 hint="Use the names in the graph. A node without a name is called Operator_number.",
             )
         self._kept: dict[str, str] = {}  # node names, and why they stay
@@ -85,10 +85,10 @@ class Search:
             if not (np.isfinite(row) if row.dtype.kind == "f" else np.ones(row.shape)).any():
                 what = "NaN or infinite everywhere" if row.size else "empty"
                 raise ConversionError(
-                    "A float16 model cannot be checked on these inputs: "
-                    f"the output {name} of the float32 model is {what}.",
-                    hint="Pass inputs that have an answer, such as a picture with objects: inputs={name: value}, or "
-                    "files after the model on the command line.",
+                    f"A float16 model cannot be checked with these inputs: the output {name} of the float32 model is "
+                    f"{what}.",
+                    hint="Pass inputs for which the model returns numbers, such as a picture with objects: "
+                    "inputs={name: value}, or files after the model on the command line.",
                 )
         self._float32_arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
         weights = _find_large_weights(graph)

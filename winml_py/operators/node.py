@@ -81,7 +81,7 @@ def sort_arguments(
         if parameter.name not in attributes:
             continue
         if index < len(values):
-            raise InvalidArgumentError(f"{signature.name} got its input {parameter.name} twice.", hint="Pass it once.")
+            raise InvalidArgumentError(f"{signature.name} got the input {parameter.name} twice.", hint="Pass it once.")
         values += [None] * (index - len(values))
         values += _list_values(signature, index, attributes.pop(parameter.name))
     while values and values[-1] is None:
@@ -147,7 +147,7 @@ def _as_array(value: Any, dtype: DType | None) -> Array:
         fits = np.isfinite(converted) | ~np.isfinite(array)
     if not np.all(fits):
         raise InvalidArgumentError(
-            f"An input of {dtype} cannot hold {value!r}.",
+            f"An input of {dtype} cannot represent {value!r}.",
             hint="Pass numbers within the range of that type, or arrays of another type.",
         )
     return converted
@@ -261,7 +261,7 @@ def _list_output_names(signature: Signature, count: int | None) -> list[str]:
         known = ", ".join(parameter.name for parameter in parameters)
         raise InvalidArgumentError(
             f"Expected the number of outputs of {signature.name}, got {count!r}.",
-            hint="Write outputs=2, say." if is_variadic else f"It has {known}.",
+            hint="Pass a number, for example outputs=2." if is_variadic else f"It has {known}.",
         )
     return names
 

@@ -91,7 +91,7 @@ class CompiledOperator(Closeable):
             raise kind(
                 f"The operator {self.name} of {signature.domain or 'ai.onnx'} {signature.opset} cannot be compiled for "
                 f"{described}: {reason}.",
-                hint=error.hint or f"help(operators.{self.name}) shows its inputs and attributes.",
+                hint=error.hint or f"To see its inputs and attributes, call help(operators.{self.name}).",
                 hresult=None if is_invalid else error.hresult,
             ) from error
         self._binding = LearningModelBinding(self.session)
@@ -155,7 +155,7 @@ class CompiledOperator(Closeable):
         if len(values) > (count := len(self._names)):
             raise InvalidArgumentError(
                 f"{self.name} was compiled for {count} input{'s' * (count != 1)}, got {len(values)}.",
-                hint=f"They are {', '.join(self._names)}." if count else "Call it without values.",
+                hint=f"Pass {', '.join(self._names)}." if count else "Call it without values.",
             )
         pairs = zip(self._names, values, strict=False)
         return {name: value for name, value in pairs if value is not None}

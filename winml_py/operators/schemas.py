@@ -93,7 +93,7 @@ def find_schema(name: str, domain: str | None = None, opset: int | None = None) 
             if not defs.has(name, version, candidate):
                 first = next(version for version in count(1) if defs.has(name, version, candidate))
                 raise InvalidArgumentError(
-                    f"Opset {version} has no operator {name}.", hint=f"It is in opset {first} and later ones."
+                    f"Opset {version} has no operator {name}.", hint=f"Use opset {first} or later."
                 )
             return defs.get_schema(name, version, candidate), version
     where = f" in the domain {domain!r}" if domain is not None else ""

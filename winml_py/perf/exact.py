@@ -76,7 +76,7 @@ def find_inexact_reason(graph: ModelGraph, exact_operators: AbstractSet[str]) ->
                 return problem
             kinds |= dict.fromkeys(node.output, _infer_kind(node, input_kinds))
         elif node.op_type == "Expand":
-            return "an Expand of sizes can end the process there, if there are none"
+            return "an Expand of an empty shape can crash this engine"
     return ""
 
 
@@ -84,16 +84,16 @@ def _find_inexact_form(node: onnx.NodeProto, exact_operators: AbstractSet[str], 
     """Checks the operator of a node, its attributes, and which of its inputs and outputs are used."""
     operator = node.op_type
     if node.domain not in ("", "ai.onnx") or operator not in exact_operators:
-        return "is not known to be exact there"
+        return "is not known to be exact on this engine"
     attributes = {attribute.name for attribute in node.attribute if attribute.i or attribute.s}
     if attributes & _INEXACT_ATTRIBUTES.get(operator, set()):
-        return "has attributes that are not known to be exact there"
+        return "has attributes that are not known to be exact on this engine"
     max_inputs = _MAX_INPUTS.get(operator, len(node.input))
     if len(node.input) > max_inputs:
-        return "has inputs that are not known to be exact there"
+        return "has inputs that are not known to be exact on this engine"
     max_outputs = _MAX_OUTPUTS.get(operator, len(node.output))
     if any(name in used_names for name in node.output[max_outputs:]):
-        return "has outputs that are not known to be exact there"
+        return "has outputs that are not known to be exact on this engine"
     return ""
 
 
@@ -106,7 +106,7 @@ def _find_inexact_use(node: onnx.NodeProto, kinds: list[_Kind | None]) -> str:
     """
     operator = node.op_type
     if operator == "Gather" and any(kinds[1:]):
-        return "a Gather at computed positions gives 0 there where ONNX Runtime refuses them"
+        return "a Gather at computed positions returns 0 on this engine where ONNX Runtime raises an error"
     has_computed_sizes = operator == "Resize" and any(kinds[1:])
     if operator in ("NonZero", "Range") or has_computed_sizes:
         return f"the output shape of {operator} depends on the values of its inputs"
@@ -123,7 +123,7 @@ def _find_inexact_use(node: onnx.NodeProto, kinds: list[_Kind | None]) -> str:
         if kinds[0] is _Kind.POSITIONS:
             exact_types |= {_INT32, _INT64}
         if _get_cast_type(node) not in exact_types:
-            return "a Cast to integers, booleans or float64 converts some numbers differently there"
+            return "a Cast to integers, booleans or float64 converts some numbers differently on this engine"
     return ""
 
 

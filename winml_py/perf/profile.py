@@ -70,8 +70,8 @@ class Profile:
         if not submitting:
             return ""
         return (
-            f"The times of {', '.join(submitting)} are those to submit the work: the device's computing time is not "
-            f"recorded; the wait for it is in MemcpyToHost, or in {OUTSIDE!r}."
+            f"The times of {', '.join(submitting)} cover only the submission of the work. The device's computing "
+            f"time is not recorded; the wait for it is in MemcpyToHost or in {OUTSIDE!r}."
         )
 
     @property

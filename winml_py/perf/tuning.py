@@ -145,7 +145,7 @@ def tune(
         >>> options.save("digits.json")  # doctest: +SKIP
         >>> session = LearningModelSession(model, None, options)  # doctest: +SKIP
     """
-    require_type(model, LearningModel, 'Load it first: LearningModel.load("model.onnx").')
+    require_type(model, LearningModel, 'Load the model first with LearningModel.load("model.onnx").')
     items = [match_inputs(model, values) for values in ([inputs] if isinstance(inputs, Mapping) else inputs)]
     return search(model, items, make_examples(model.input_features) if not items else {}, device, options).options
 
@@ -199,7 +199,7 @@ def search(
             if gain.is_clear:
                 best = changed
         # The search prefers changes that were lucky when they were measured, so the best is measured once more.
-        progress(len(changes) / (len(changes) + 1), "the best against the default")
+        progress(len(changes) / (len(changes) + 1), "comparing the best with the default")
         total = None
         if best != default:
             try:
@@ -280,15 +280,15 @@ class Comparison:
         size = self._model.size + getattr(source, "measure_external_size", lambda _: 0)(content.header)
         needed, free = provider.estimate_memory(size, is_float16), read_free_memory()
         if not self._is_given:
-            problem = "it is only tried on inputs that you give"
+            problem = "it is only tried with inputs that you pass"
         elif any(_has_no_numbers(value) for values in self._inputs for value in values.values()):
-            problem = "an input without numbers can end the process there"
+            problem = "an empty input can crash this engine"
         elif all(is_empty(value) for outputs in self._expected for value in outputs.values()):
-            problem = "the outputs are empty for all inputs that you give, so nothing can be compared"
+            problem = "the outputs are empty for all inputs that you pass, so nothing can be compared"
         elif reason := find_inexact_reason(source.read_graph(content.header), provider.exact_operators):
-            problem = f"it might give other results: {reason}"
+            problem = f"its results might differ: {reason}"
         elif needed > free:
-            problem = f"it would take up to about {needed / 1e6:,.1f} MB, and {free / 1e6:,.1f} MB are free"
+            problem = f"it would take up to about {needed / 1e6:,.1f} MB, but only {free / 1e6:,.1f} MB are free"
         else:
             return
         raise NotSupportedError(f"{engine}: {problem}")
