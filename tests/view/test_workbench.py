@@ -233,11 +233,11 @@ class TestOtherInputs:
     @pytest.mark.parametrize(
         ("element", "text", "words"),
         [
-            (1, "one", "It holds no numbers: could not convert string to float: 'one'"),
-            (1, "[[1], [2, 3]]", "It holds no numbers"),
+            (1, "one", "Expected only numbers: could not convert string to float: 'one'"),
+            (1, "[[1], [2, 3]]", "Expected only numbers"),
             (INT64, "1.5 2", "expected integers"),
             (INT64, "9" * 4000 + " 1", "to 9223372036854775807"),
-            (1, "[" * 5000, "It holds no numbers"),
+            (1, "[" * 5000, "Expected only numbers"),
             (1, "1 2 3", "expects Float[2,]"),
         ],
     )
@@ -284,7 +284,7 @@ class TestTheSwitches:
         ("words", "told"),
         [
             ({"Image.Std": "0"}, "std other than 0"),
-            ({"Image.Mean": "a"}, "Image.Mean is 'a'"),
+            ({"Image.Mean": "a"}, "an invalid Image.Mean: 'a'"),
             ({"Image.Other": "1"}, "Unknown contract key Image.Other"),
             ({"Image.Mean": 1}, "object of texts"),
             ([1], "object of texts"),
@@ -301,8 +301,8 @@ class TestTheSwitches:
         assert parse_contract(words) == read_contract(config)
         config = {"input_size": [3, 288, 288], "crop_pct": 1.0}
         assert parse_contract(page.post("api/config", config)) == read_contract(config)
-        assert "states no image contract" in page.post("api/config", {"a": 1}, 422)["error"]
-        assert "not JSON" in page.post("api/config", b"{", 422)["error"]
+        assert "No image contract found" in page.post("api/config", {"a": 1}, 422)["error"]
+        assert "not valid JSON" in page.post("api/config", b"{", 422)["error"]
 
     def test_a_size_for_a_model_that_takes_any(self, page: Page, cat: Path) -> None:
         words = ImageContract(size=(48, 64)).to_metadata()
@@ -456,7 +456,7 @@ class TestModelsThatDoNotReturn:
             page.post("api/evaluate", body)
             page.bench.seconds = 0.2
             answer = page.post("api/evaluate", body | {"inputs": {}}, 422)
-            assert answer["error"] == "The model did not finish within 0.2 s, and was stopped."
+            assert answer["error"] == "The model did not finish within 0.2 s and was stopped."
             page.bench.seconds = 60.0
             self.require_usable(page)
 

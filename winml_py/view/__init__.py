@@ -81,7 +81,7 @@ def show(session_or_model: LearningModelSession | LearningModel, picture: object
         >>> page = view.show(LearningModel.load("models/digits.onnx"))
         >>> page.close()
     """
-    require_type(session_or_model, LearningModelSession | LearningModel, "Load it first: LearningModel.load(path).")
+    require_type(session_or_model, LearningModelSession | LearningModel, "Load it first with LearningModel.load(path).")
     from .server import PageServer
     from .workbench import Workbench
 
@@ -106,7 +106,7 @@ def _add_picture(bench: Workbench, picture: object) -> str:
     value = ImageFeatureValue.load(picture) if isinstance(picture, bytes) else as_picture(picture)
     if value is None:
         raise InvalidArgumentError(
-            f"Not a picture: {type(picture).__name__}.", hint="Pass a path, a Pillow image, or an ImageFeatureValue."
+            f"Not a picture: {type(picture).__name__}.", hint="Pass a path, a Pillow image or an ImageFeatureValue."
         )
     path = bench.make_path(".png")
     value.save(path)

@@ -95,7 +95,7 @@ async def _read_json(request: Request) -> Mapping[str, Any]:
     try:
         values = await request.json()
     except (ValueError, RecursionError) as error:
-        raise InvalidArgumentError(f"The request is not JSON: {error}.") from error
+        raise InvalidArgumentError(f"The request is not valid JSON: {error}.") from error
     if not isinstance(values, dict):
         raise InvalidArgumentError("The request is not a JSON object.")
     return values
@@ -178,7 +178,7 @@ class _Endpoints:
         try:
             await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
             if not result.done():
-                raise CanceledError("It was stopped.")
+                raise CanceledError("The evaluation was stopped.")
             return await result
         finally:
             for future in futures:
@@ -198,7 +198,7 @@ class _Endpoints:
         evaluation = self._workbench.evaluations.find(request.path_params["key"])
         reading = request.query_params.get("read", "")
         if reading not in READINGS:
-            raise InvalidArgumentError(f"Unknown reading {reading!r}.", hint=f"Known: {', '.join(READINGS)}.")
+            raise InvalidArgumentError(f"Unknown reading {reading!r}.", hint=f"Known readings: {', '.join(READINGS)}.")
         return _make_picture_response(evaluation.encode_tensor(request.query_params.get("input", ""), reading))
 
     def get_answer(self, request: Request) -> Response:
@@ -306,7 +306,7 @@ class Guard:
             self.tickets.discard(rest[0])
             return RedirectResponse(f"/{self._token}/", 303)
         if not secrets.compare_digest(first.encode(), self._token.encode()):
-            return PlainTextResponse("Open the address that winml-py printed, which has a token.", 403)
+            return PlainTextResponse("Open the address that winml-py printed, which contains a token.", 403)
         if not rest:  # relative addresses need the slash
             return RedirectResponse(f"/{self._token}/", 303)
         scope["path"] = f"/{rest[0]}"

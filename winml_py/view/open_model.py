@@ -76,8 +76,8 @@ class Job:
             operation.wait(GRACE_SECONDS)
         self.require_wanted()
         raise EvaluationTimeoutError(
-            f"The model did not finish within {self._seconds:g} s, and was stopped.",
-            hint="Evaluate it in a program, or with winml-py run.",
+            f"The model did not finish within {self._seconds:g} s and was stopped.",
+            hint="Evaluate the model in a program, or with winml-py run.",
         )
 
 
@@ -181,7 +181,7 @@ class OpenModel:
     def require_file(self) -> str:
         """The path of the model's file; InvalidArgumentError if it has none."""
         if not os.path.isfile(self.path):
-            raise InvalidArgumentError("This model has no file.", hint="Save it first, and load it from its path.")
+            raise InvalidArgumentError("This model has no file.", hint="Save the model, and load it from its path.")
         return self.path
 
     def evaluate(self, job: Job, inputs: Inputs) -> Evaluated:
@@ -229,8 +229,8 @@ class OpenModel:
         count = height * width * contract.channels
         if count > MAX_NUMBERS:
             raise InvalidArgumentError(
-                f"The tensor of {name} would have {count:,} numbers; the page binds {MAX_NUMBERS:,} at most.",
-                hint="Choose a smaller size, or bind it from Python.",
+                f"The tensor of {name} would have {count:,} numbers, but the page binds at most {MAX_NUMBERS:,}.",
+                hint="Choose a smaller size, or bind the tensor from Python.",
             )
 
     def _make_session(self) -> AsyncOperation[LearningModelSession]:

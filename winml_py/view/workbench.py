@@ -94,13 +94,13 @@ class Evaluation(NamedTuple):
     def encode_tensor(self, name: str, reading: str) -> bytes:
         """The picture of a bound tensor, by one of `READINGS`."""
         if name not in self.contracts:
-            raise NotBoundError(f"There is no picture of the input {name!r}.")
+            raise NotBoundError(f"No picture of the input {name!r} is available.")
         return encode_picture(make_tensor_picture(self.tensors[name], self.contracts[name], reading))
 
     def find_answer(self, name: str) -> bytes:
         """The file of an output's picture."""
         if name not in self.pictures:
-            raise NotBoundError("This answer has no such picture.")
+            raise NotBoundError("The answer does not contain this picture.")
         return self.pictures[name]
 
 
@@ -160,7 +160,7 @@ class Workbench:
         except PictureError as error:
             if not name:
                 raise
-            hint = "The page accepts pictures of at most 50 megapixels."
+            hint = "Choose a picture of at most 50 megapixels."
             raise PictureError(error.message.replace(path, name), hint=hint) from error
         ((width, height),) = value.sizes
         path = os.path.abspath(path)
@@ -217,7 +217,7 @@ class Workbench:
         """
         if not isinstance(stated, Mapping) or not all(isinstance(fields, Mapping) for fields in stated.values()):
             raise InvalidArgumentError(
-                "Expected the inputs as an object of objects.", hint='Such as {"x": {"text": "1 2 3"}}.'
+                "Expected the inputs as an object of objects.", hint='Send, for example, {"x": {"text": "1 2 3"}}.'
             )
         inputs = Inputs({}, {}, {})
         for name, feature in model.features.items():
@@ -263,7 +263,7 @@ def parse_contract(words: object) -> ImageContract:
         InvalidArgumentError: not an object of texts, an unknown key, or a word that a contract cannot have.
     """
     if not isinstance(words, Mapping) or not all(isinstance(word, str) for pair in words.items() for word in pair):
-        raise InvalidArgumentError("Expected an object of texts as contract.", hint='Such as {"Image.Mean": "0.5"}.')
+        raise InvalidArgumentError("Expected an object of texts as contract.", hint='Send {"Image.Mean": "0.5"}, say.')
     if unknown := sorted(set(words) - set(METADATA_KEYS)):
         raise InvalidArgumentError(f"Unknown contract key {unknown[0]}.", hint=f"Known: {', '.join(METADATA_KEYS)}.")
     return ImageContract.from_metadata({key: word for key, word in words.items() if word})

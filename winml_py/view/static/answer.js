@@ -113,8 +113,8 @@ export function placementInWords({ picture, seen, tensor }) {
 
 const READINGS = { undone: "with these settings undone", numbers: "lowest black, highest white, first channel red" };
 const NOTES = {
-  undone: "Made and read with these settings: this picture looks right even if they are wrong. To see the numbers alone, choose “lowest black”.",
-  numbers: "The numbers alone. With three channels, the first one is red here: a picture with blue skin has the order BGR.",
+  undone: "Made and shown with the same settings, so this picture looks right even if they are wrong. To see the plain numbers, choose “lowest black”.",
+  numbers: "The plain numbers. With three channels, the first one is shown as red, so skin looks blue if the order is BGR.",
 };
 
 /** The tensor of an input: as a picture where it is one; `reading` is how, and `choose` is called with another. */

@@ -84,7 +84,7 @@ async function ask(address, options = {}) {
   try {
     response = await fetch(address, options);
   } catch {
-    throw options.signal?.aborted ? new Refused("The evaluation was stopped.") : new Refused("The page’s server does not answer.", "Is winml-py view still running?");
+    throw options.signal?.aborted ? new Refused("The evaluation was stopped.") : new Refused("The page’s server does not respond.", "Check that winml-py view is still running.");
   }
   const isFacts = (response.headers.get("content-type") || "").startsWith("application/json");
   const facts = isFacts ? await response.json() : null;

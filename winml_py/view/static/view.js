@@ -37,7 +37,7 @@ class Side {
   config() {
     const text = make("textarea", { rows: 4, spellcheck: "false", "aria-label": `A config for ${this.letter}`, placeholder: '{"image_processor_type": "ViTImageProcessor", …}' });
     return make("details", {}, make("summary", {}, "From a config of Hugging Face or timm"),
-      make("p", { class: "soft" }, "Paste a preprocessor_config.json, or timm’s config.json; or drop the file anywhere, for A."), text,
+      make("p", { class: "soft" }, "Paste a preprocessor_config.json or timm’s config.json. To use a file for A, drop it anywhere on the page."), text,
       make("div", { class: "tools" }, make("button", { type: "button", onclick: () => doing(() => this.takeConfig(text.value)) }, "Use it")));
   }
 
@@ -166,7 +166,7 @@ const tryOthers = () => runAlone(async (signal, isOver) => {
     rows.push([name, answer, rows.length ? use : ""]);
     find("tried").replaceChildren(table(["changed", "answer", ""], rows));
   }
-  find("tried").append(make("p", { class: "soft" }, "Not in this table: other sizes and scalings, the kernel, the padding, and two changes at once."));
+  find("tried").append(make("p", { class: "soft" }, "This table does not cover other sizes and scalings, the kernel, the padding, or two changes at once."));
 });
 
 function showAsB(words) {
@@ -198,7 +198,7 @@ function showInputs() {
   find("fields").replaceChildren(...bench.model.inputs.map(({ name, words, contract }) => {
     const title = `${shown(name)}: ${shown(words)}`;
     if (contract) return make("p", { class: "soft" }, title);
-    const text = make("textarea", { rows: 3, spellcheck: "false", placeholder: "empty: made-up values. Numbers, a text, or JSON" });
+    const text = make("textarea", { rows: 3, spellcheck: "false", placeholder: "Numbers, text or JSON. If empty, the values are made up" });
     text.addEventListener("change", () => {
       bench.texts[name] = text.value.trim();
       doing(evaluate);
@@ -234,7 +234,7 @@ function showAddress() {
 
 async function takePicture(file, name = file.name) {
   if (!bench.model) throw new Refused("Open a model first.");
-  if (!bench.chosen) throw new Refused("This model takes no pictures.", "Write its inputs into the fields.");
+  if (!bench.chosen) throw new Refused("This model takes no pictures.", "Enter its inputs in the fields.");
   const picture = await send("pictures", file, name);
   for (const input of pictureInputs()) if (input === bench.chosen || !bench.pictures[input]) bench.pictures[input] = picture;
   showPicture();
@@ -245,7 +245,7 @@ async function takePicture(file, name = file.name) {
 /** Sends a file. One that is too large would be refused while it is sent, which browsers call no answer. */
 async function send(kind, file, name) {
   const most = bench.state.most_bytes;
-  if (file.size > most) throw new Refused(`${name} has ${Math.ceil(file.size / 2 ** 20)} MB, and the page takes ${most / 2 ** 20} MB.`, "Open it by its path: winml-py view MODEL PICTURE.");
+  if (file.size > most) throw new Refused(`${name} has ${Math.ceil(file.size / 2 ** 20)} MB, but the page accepts at most ${most / 2 ** 20} MB.`, "Open it by its path: winml-py view MODEL PICTURE.");
   return upload(`api/${kind}?${new URLSearchParams({ name })}`, file);
 }
 
@@ -284,7 +284,7 @@ async function takeFrame() {
 async function save() {
   const inputs = pictureInputs(), [{ contracts }] = sides, contract = contracts[inputs[0]];
   if (inputs.some((input) => !isSame(contracts[input], contract))) {
-    throw new Refused("The inputs have different settings, but a model’s metadata hold one contract.", "Give them the same settings, or use the Python below, which binds each with its own.");
+    throw new Refused("The inputs have different settings, but a model’s metadata can store only one contract.", "Give them the same settings, or use the Python below, which binds each with its own.");
   }
   find("saved").textContent = "Writing…";
   try {
@@ -305,7 +305,7 @@ async function copy() {
     find("copied").textContent = "Copied.";
   } catch {
     getSelection().selectAllChildren(find("code"));
-    find("copied").textContent = "Selected: copy it with the keyboard.";
+    find("copied").textContent = "The code is selected. Copy it with the keyboard.";
   }
 }
 
