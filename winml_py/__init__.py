@@ -76,7 +76,7 @@ def __getattr__(name: str) -> object:
             return value
     from .core.base.messages import did_you_mean
 
-    raise AttributeError(f"winml_py has no {name!r}. {did_you_mean(name, __dir__())}", name=name)
+    raise AttributeError(f"winml_py has no attribute {name!r}. {did_you_mean(name, __dir__())}", name=name)
 
 
 def __dir__() -> list[str]:

@@ -65,8 +65,8 @@ class StatedSizes:
         self._require_known(features)
         if self.picture is not None and not any(map(_has_free_side, features)):
             raise InvalidArgumentError(
-                "No input of the model is a picture with a free height or width.",
-                hint="Omit the size; `winml-py info` shows the sizes.",
+                "The model has no picture input with a free height or width.",
+                hint="Omit the size. To see the sizes of the inputs, run `winml-py info`.",
             )
         return [self._with_sizes(feature) for feature in features]
 
@@ -85,7 +85,7 @@ class StatedSizes:
         for name in self.dimensions:
             if name not in known:
                 raise InvalidArgumentError(
-                    f"No input of the model has a dimension {name!r}.", hint=did_you_mean(name, known)
+                    f"No input of the model has a dimension named {name!r}.", hint=did_you_mean(name, known)
                 )
 
     def _with_sizes(self, feature: FeatureDescriptor) -> FeatureDescriptor:
@@ -172,8 +172,8 @@ def tell_assumed_sizes(features: Iterable[FeatureDescriptor], given: Collection[
         sizes = {feature.name: " and ".join(find_example_shape(feature).assumed) for feature in missing}
         if told := [f"{free} of the input {name}" for name, free in sizes.items() if free]:
             stop = "" if error.message.endswith(".") else "."
-            error.message += f"{stop} The size of {', and '.join(told)} is unknown, so {FREE} was used."
-            error.hint = f"To set it, add --size H,W or --dim NAME=N. In Python, pass the input. {error.hint}".strip()
+            error.message += f"{stop} No size was specified for {', and '.join(told)}, so {FREE} was used."
+            error.hint = f"To set one, add --size H,W or --dim NAME=N. In Python, pass the input. {error.hint}".strip()
             error.args = (f"{error.message} {error.hint}",)
         raise
 
@@ -251,8 +251,8 @@ def takes_any_numbers(feature: FeatureDescriptor) -> TypeGuard[ShapedDescriptor]
 def make_no_example_error(feature: FeatureDescriptor) -> InvalidArgumentError:
     """The error for an input whose values nobody can make up."""
     return InvalidArgumentError(
-        f"The input {feature.name} ({feature.expects()}) has no example values.",
-        hint=f"Pass its value, or {feature.name}=FILE.npy on the command line.",
+        f"No example values can be generated for the input {feature.name} ({feature.expects()}).",
+        hint=f"Pass a value for the input. On the command line, add {feature.name}=FILE.npy.",
     )
 
 
@@ -271,8 +271,8 @@ def make_example(feature: FeatureDescriptor, rng: np.random.Generator) -> Array:
     shape = find_example_shape(feature).shape
     if math.prod(shape) > MAX_NUMBERS:
         raise InvalidArgumentError(
-            f"The input {feature.name} has {math.prod(shape):,} numbers; an example has at most {MAX_NUMBERS:,}.",
-            hint="Give its values.",
+            f"The input {feature.name} has {math.prod(shape):,} numbers, but an example has at most {MAX_NUMBERS:,}.",
+            hint="Pass a value for the input.",
         )
     if feature.tensor_kind is TensorKind.STRING:
         return np.full(shape, "0", object)
@@ -314,5 +314,5 @@ def find_examples() -> Path:
         if (folder / "models" / "digits.onnx").is_file():
             return folder
     raise StorageNotFoundError(
-        f"{package / 'examples'}: This installation has no examples.", hint="Install winml-py from its wheel again."
+        f"{package / 'examples'}: This installation has no examples.", hint="Reinstall winml-py from its wheel."
     )

@@ -51,7 +51,7 @@ def refuse_foreign(headers: Headers, hosts: Set[str], schemes: Collection[str] =
         return PlainTextResponse("This host name is not allowed.", 421)
     if origin is None or (origin.partition("://")[0] in schemes and _is_own(origin.partition("://")[2], hosts)):
         return None
-    return PlainTextResponse("Requests of another origin are not allowed.", 403)
+    return PlainTextResponse("Requests from another origin are not allowed.", 403)
 
 
 async def wait_until_gone(request: Request) -> None:
@@ -99,8 +99,8 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=512)
     except OSError as error:
         raise InvalidArgumentError(
-            f"The port {port} is not available on {host}: {str(error.strerror).partition(' (while')[0]}.",
-            hint="Use another address, or --port 0 for a free port.",
+            f"Port {port} is not available on {host}: {str(error.strerror).partition(' (while')[0]}.",
+            hint="Use another address, or pass --port 0 to use any free port.",
         ) from error
 
 

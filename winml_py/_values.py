@@ -48,7 +48,7 @@ CONTRACTS: dict[str, Callable[[], ImageContract]] = {
 
 # Models and sessions
 
-_LOAD = "Load it first: LearningModel.load(path)."
+_LOAD = "Load the model first with LearningModel.load(path)."
 
 
 def load_model(
@@ -140,7 +140,7 @@ def match_inputs(model: LearningModel, values: Mapping[str, Any], *, any_name: b
         if feature is None and is_renamed and key not in outputs:
             (feature,) = features.values()
         if feature is None or feature.name in matched:
-            problem = "is not an input of the model" if feature is None else "names an input that another name has"
+            problem = "is not an input of the model" if feature is None else "specifies the same input as another name"
             raise InvalidArgumentError(f"{key!r} {problem}.", hint=f"Pass a value for each of: {', '.join(features)}.")
         matched[feature.name] = read_file(value) if is_file(value, feature) else value
     return matched

@@ -49,7 +49,7 @@ class LearningModelExperimental(Object):
     """
 
     def __init__(self, model: LearningModel, /) -> None:
-        require_type(model, LearningModel, "Load it first: LearningModel.load(path).")
+        require_type(model, LearningModel, "Load the model first with LearningModel.load(path).")
         self._model = model
 
     def join_model(self, other: LearningModel, options: LearningModelJoinOptions, /) -> LearningModel:
@@ -69,8 +69,8 @@ class LearningModelExperimental(Object):
                 than 2 GB.
             ModelDisposedError: a model has been disposed of.
         """
-        require_type(other, LearningModel, "Load it first: LearningModel.load(path).")
-        require_type(options, LearningModelJoinOptions, "Create them: options = LearningModelJoinOptions().")
+        require_type(other, LearningModel, "Load the model first with LearningModel.load(path).")
+        require_type(options, LearningModelJoinOptions, "Create options with LearningModelJoinOptions().")
         proto = join_models(self._model, other, options)
         model = type(self._model).load(to_bytes(proto))
         # The contracts that the program attached to inputs, which keep their order.
@@ -128,7 +128,7 @@ class LearningModelSessionExperimental(Object):
     """
 
     def __init__(self, session: LearningModelSession, /) -> None:
-        require_type(session, LearningModelSession, "Make one: LearningModelSession(model).")
+        require_type(session, LearningModelSession, "Create one with LearningModelSession(model).")
         self._session = session
 
     @property

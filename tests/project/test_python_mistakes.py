@@ -118,18 +118,18 @@ def names(digits: LearningModelSession, tmp_path: Path) -> dict[str, Any]:
 TAUGHT = (
     # Making objects
     ("winml_py.LearningModelSesion", "no 'LearningModelSesion'. Did you mean 'LearningModelSession'?"),
-    ("LearningModel('digits.onnx')", "cannot be created from a path directly. Write LearningModel.load(path)"),
+    ("LearningModel('digits.onnx')", "cannot be created from a path directly. Call LearningModel.load(path)"),
     (
         "LearningModelSession(DIGITS)",
         f"Load it first: LearningModelSession(LearningModel.load({DIGITS!r}))",
         "LearningModelSession(LearningModel.load(DIGITS))",
     ),
-    ("session(str(SEVEN))", "Write session.evaluate_features({name: value}).outputs."),
+    ("session(str(SEVEN))", "Call session.evaluate_features({name: value}).outputs."),
     ("LearningModelSession(model, LearningModelDeviceKind.CPU)", "Write LearningModelDevice(LearningModelDevice"),
     ("LearningModelSession(model, LearningModelDeviceKind.GPU)", "LearningModelDevice(LearningModelDeviceKind.GPU)"),
-    ("LearningModelDevice(LearningModelDeviceKind.GPU)", "There is no GPU that an installed package can use"),
-    ("LearningModelDevice.find('gpu')", "pip install 'winml-py[gpu]' brings WebGPU"),
-    ("LearningModelDevice.find('npu')", "pip install 'winml-py[intel]' brings OpenVINO's plugin"),
+    ("LearningModelDevice(LearningModelDeviceKind.GPU)", "No installed package can use a GPU"),
+    ("LearningModelDevice.find('gpu')", "run pip install 'winml-py[gpu]'"),
+    ("LearningModelDevice.find('npu')", "run pip install 'winml-py[intel]'"),
     ("LearningModelDevice.find('NVIDIA CUDA')", "`pip install --force-reinstall 'onnxruntime-gpu[cuda,cudnn]'`"),
     ("LearningModelDevice.find('directml')", "`pip install --force-reinstall onnxruntime-directml`"),
     ("LearningModelDevice('cpu')", "Write LearningModelDevice.find('cpu').", "LearningModelDevice.find('cpu')"),
@@ -142,19 +142,16 @@ TAUGHT = (
     ("winml_py.scaling.ShortestSide(256, limits=1333)", "has no field 'limits'. Did you mean 'limit'?"),
     ("CustomOperator('Twice', function=abs, domian='a')", "has no field 'domian'. Did you mean 'domain'?"),
     ("LearningModelSession(model, 'cpu')", 'Write LearningModelDevice.find("cpu")'),
-    (
-        "LearningModelSession(model, LearningModelSessionOptions())",
-        "Write LearningModelSession(model, options=options)",
-    ),
-    ("LearningModelSession(model, None, 3)", "got int. Make them: options = LearningModelSessionOptions()"),
-    ("LearningModelBinding(model)", "Write LearningModelBinding(session), where session = LearningModelSession(model)"),
-    ("ImageContract('BGR8')", "Expected BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8 or BitmapPixelFormat.GRAY8"),
+    ("LearningModelSession(model, LearningModelSessionOptions())", "Call LearningModelSession(model, options=options)"),
+    ("LearningModelSession(model, None, 3)", "got int. Create options = LearningModelSessionOptions()"),
+    ("LearningModelBinding(model)", "Call LearningModelBinding(session), where session = LearningModelSession(model)"),
+    ("ImageContract('BGR8')", "Pass BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8 or BitmapPixelFormat.GRAY8"),
     ("ImageContract.imagenet().with_pixel_format(BitmapPixelFormat.GRAY8)", "are per colour"),
     ("model.contracts.__setitem__('image', ImageContract.imagenet())", "the pixel_format of their contract is GRAY8."),
     # Files
     (
         "LearningModel.load('https://a.com/b.onnx')",
-        "This is a network address, but only files can be read. Download it",
+        "This is a network address, but only files can be read. Download the file",
     ),
     (
         "LearningModel.load(MODELS / 'digitz.onnx')",
@@ -164,7 +161,7 @@ TAUGHT = (
     (
         "LearningModel.load(MODELS, file='digitz.onnx')",
         "There is no digitz.onnx in this folder. It has digits.onnx, blur.onnx, digits_batch.onnx, "
-        'digits_float16.onnx, edges.onnx: LearningModel.load(folder, file="digits.onnx").',
+        'digits_float16.onnx, edges.onnx. To load one, pass its name, for example file="digits.onnx".',
         "LearningModel.load(MODELS, file='digits.onnx')",
     ),
     (
@@ -229,7 +226,7 @@ TAUGHT = (
         '{"BitmapBounds": [0, 0, 224, 224]}',
         'bind(FREE, VideoFrame(BGRA8, 300, 300), {"BitmapBounds": [0, 0, 224, 224]})',
     ),
-    ("binding.bind('image', str(SEVEN), ImageContract())", 'Write {"ImageContract": contract}'),
+    ("binding.bind('image', str(SEVEN), ImageContract())", 'Pass {"ImageContract": contract}'),
     ("bind(IMAGE, FRAME, {'ImageContract': 'imagenet'})", "ImageContract.imagenet()"),
     (
         "bind(FREE, FRAME, {'ImageContract': ImageContract.imagenet()})",
@@ -299,8 +296,8 @@ TAUGHT = (
     ("session.evaluate_features({}, 0.5)", "Pass a time limit by name: timeout=0.5"),
     ("session.evaluate(None)", "Expected a LearningModelBinding"),
     ("session.evaluate_features([1])", "Expected a dict of input names and values"),
-    ("session.evaluate_features(ImageFeatureValue.load(SEVEN))", "Write {'image': value}."),
-    ("session.run(None, {})", "Write session.evaluate_features({name: value}).outputs."),
+    ("session.evaluate_features(ImageFeatureValue.load(SEVEN))", "Pass {'image': value}."),
+    ("session.run(None, {})", "Call session.evaluate_features({name: value}).outputs."),
     (
         "open_session(MODELS / 'digits_batch.onnx', engine=None).evaluate_features("
         "{'image': np.zeros((4, 1, 28, 28), np.float32)})",
@@ -313,7 +310,7 @@ TAUGHT = (
     ("OPERATION['probabilities']", "or operation.get().", "OPERATION.get()['probabilities']"),
     ("list(OPERATION)", "or operation.get().", "list(OPERATION.get())"),
     ("OPERATION.result()", "To get the result, write `await operation` or operation.get().", "OPERATION.get()"),
-    ("OPERATION.get().outputs[0]", "Its keys are names: 'probabilities'."),
+    ("OPERATION.get().outputs[0]", "Pass a name: 'probabilities'."),
     (
         "OPERATION.get()['probabilities'].save('x.png')",
         "Save numbers with np.save(path, tensor.to_numpy()).",
@@ -330,7 +327,7 @@ TAUGHT = (
     ("TensorFloat.from_numpy(np.zeros(2, np.float32)).argmax()", "Write tensor.to_numpy().argmax."),
     (
         "evaluate(unary('Neg', [1, 84, 21]), x=np.zeros((1, 84, 21), np.float32)).top_k(5)",
-        "Decode the boxes of a detector first.",
+        "For a detector, decode the boxes first.",
     ),
     ("winml_py.vision.detections(None)", "Expected a LearningModelEvaluationResult, got NoneType"),
     ("winml_py.vision.segmentation(None)", "has no attribute 'segmentation'"),

@@ -294,7 +294,7 @@ def test_float16(run: Run, tmp_path: Path, scores: np.ndarray, photo: Image.Imag
         assert f"{name}: float16" in text
         assert half.graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT16
     assert not any(tensor.data_type == onnx.TensorProto.FLOAT for tensor in halves["digits"].graph.initializer)
-    assert "4 of 7 nodes stay in float32, as they exceed its range: Mul_3, Mul_4, Add_5, Sqrt_6" in text
+    assert "4 of 7 nodes stay in float32, as their numbers exceed its range: Mul_3, Mul_4, Add_5, Sqrt_6" in text
 
     digit, level = (float(number) for number in re.findall(r"(?:png|jpg): (\S+) apart", text))
     assert digit < 0.02
@@ -373,7 +373,7 @@ def test_webcam_is_not_there(run: Run, tmp_path: Path) -> None:
     (line,) = run("webcam", "99", folder=tmp_path, is_quiet=False)  # OpenCV has its say
     assert line.startswith("Nothing to see: camera 99 cannot be opened")
     (line,) = run("webcam", "nowhere.avi", folder=tmp_path, succeeds=False)
-    assert line.startswith("nowhere.avi: There is no such video.")
+    assert line.startswith("nowhere.avi: The video does not exist.")
 
 
 @pytest.mark.skipif(find_spec("rapidocr") is None, reason="rapidocr is not installed")

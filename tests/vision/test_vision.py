@@ -311,7 +311,7 @@ def test_no_box_is_inside_out(place: PicturePlacement) -> None:
             boxes[0, column, 2] = -5
         else:
             boxes[..., 2, column] = -5
-        with pytest.raises(EvaluationError, match="left edge is right of its right one"):
+        with pytest.raises(EvaluationError, match="left edge is right of its right edge"):
             vision.detections(answered(arrays), layout=layout, placement=place, overlap=1)
 
 
@@ -374,7 +374,7 @@ def test_what_is_out_of_range_is_refused() -> None:
 def test_an_unknown_output_is_named(place: PicturePlacement) -> None:
     output = TensorFloat.from_numpy(np.array([[3, 0, 4]], np.float32))
     two = LearningModelEvaluationResult("", {"E": output, "n": TensorInt64Bit.from_numpy(np.int64([[1, 2]]))})
-    with pytest.raises(InvalidArgumentError, match=r"There is no output 'f'\. Outputs: E, n\."):
+    with pytest.raises(InvalidArgumentError, match=r"The model has no output 'f'\. Its outputs: E, n\."):
         vision.masks(two, output="f", placement=place)
 
 

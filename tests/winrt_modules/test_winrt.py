@@ -136,7 +136,7 @@ def test_property_sets() -> None:
     properties.remove("a")
     assert dict(properties) == {"b": None}
     assert view == {"a": 2, "b": None}
-    with pytest.raises(NotBoundError, match="no 'a' in this map"):
+    with pytest.raises(NotBoundError, match="no key 'a'"):
         properties.lookup("a")
     properties.clear()
     assert properties.size == 0
@@ -226,7 +226,7 @@ def test_shapes_have_winrt_s_names(digits_path: Path) -> None:
     for shape in (model.output_features[0].shape, TensorFloat.create([1, 10]).shape):
         assert shape == (1, 10)
         assert (shape.size, shape.get_at(1), shape.index_of(10), shape.index_of(3)) == (2, 10, (True, 1), (False, 0))
-        with pytest.raises(InvalidArgumentError, match="no element 2 of 2") as info:
+        with pytest.raises(InvalidArgumentError, match="Index 2 is out of range: the collection has 2") as info:
             shape.get_at(2)
         assert info.value.hresult == 0x8000000B
 
@@ -289,12 +289,12 @@ def test_what_the_system_refuses_is_an_error_of_ours(tmp_path: Path) -> None:
     file = folder.create_file_async("x").get()
     inner = StorageFolder.get_folder_from_path_async(tmp_path / "inner").get()
     (tmp_path / "inner").rmdir()
-    with pytest.raises(StorageNotFoundError, match=r"no file .*x"):
+    with pytest.raises(StorageNotFoundError, match=r"file .*x does not exist"):
         inner.create_file_async("x").get()
     for name in ("", "..", "inner/x", "/etc/hostname"):
         with pytest.raises(InvalidArgumentError, match="is not the name"):
             folder.create_file_async(name).get()
-    with pytest.raises(InvalidArgumentError, match="Expected one of FileAccessMode"):
+    with pytest.raises(InvalidArgumentError, match="Pass a member of FileAccessMode"):
         file.open_async(7)
 
 
@@ -303,7 +303,7 @@ def test_wrong_values_are_refused() -> None:
         Array(UInt8, [1.9])
     with pytest.raises(InvalidArgumentError):
         Array(UInt8, [300])
-    with pytest.raises(InvalidArgumentError, match="at least 0"):
+    with pytest.raises(InvalidArgumentError, match="a capacity of 0 bytes or more"):
         Buffer(-1)
     with pytest.raises(NotBoundError):
         PropertySet().remove("a")
@@ -349,7 +349,7 @@ def test_a_locked_bitmap_shares_its_memory() -> None:
         assert reference.capacity == 0
         with pytest.raises(ClosedError):
             reference.get_buffer()
-        with pytest.raises(InvalidArgumentError, match="no plane 1"):
+        with pytest.raises(InvalidArgumentError, match="Plane 1 is out of range"):
             buffer.get_plane_description(1)
     np.testing.assert_array_equal(bitmap.to_numpy().ravel(), np.arange(24))
     with pytest.raises(ClosedError, match="Lock the bitmap again"):
@@ -370,7 +370,7 @@ def test_alpha_stays_where_nothing_else_is_asked_for() -> None:
     wide = SoftwareBitmap.from_array(np.full((1, 1, 4), (60000, 30000, 0, 32768), np.uint16), RGBA16, STRAIGHT)
     multiplied = SoftwareBitmap.convert(wide, RGBA16, PREMULTIPLIED)
     assert multiplied.to_numpy().tolist() == [[[30000, 15000, 0, 32768]]]
-    with pytest.raises(InvalidArgumentError, match=r"alpha mode is 'x'\. Expected one of BitmapAlphaMode"):
+    with pytest.raises(InvalidArgumentError, match=r"alpha mode is 'x'\. Pass a member of BitmapAlphaMode"):
         SoftwareBitmap(BGRA8, 1, 1, "x")
     with pytest.raises(InvalidArgumentError, match="got NoneType"):
         SoftwareBitmap.convert(None, BGRA8)
@@ -548,7 +548,7 @@ def test_encoders_refuse() -> None:
     with pytest.raises(InvalidArgumentError, match=r"from 0\.0 to 1\.0"):
         BitmapEncoder.create_async(BitmapEncoder.jpeg_encoder_id, stream, {"ImageQuality": 90}).get()
     encoder = BitmapEncoder.create_async(BitmapEncoder.png_encoder_id, stream).get()
-    with pytest.raises(IllegalCallError, match="nothing to encode"):
+    with pytest.raises(IllegalCallError, match="No bitmap was set"):
         encoder.flush_async().get()
     with pytest.raises(InvalidArgumentError, match="holds 3 bytes"):
         encoder.set_pixel_data(RGBA8, STRAIGHT, 1, 1, 96, 96, b"abc")
@@ -574,12 +574,12 @@ def test_files_and_folders(tmp_path: Path) -> None:
     assert (tmp_path / "b.txt").read_bytes() == b"bbc"
     assert RandomAccessStreamReference.create_from_file(file).read() == b"bbc"
     (tmp_path / "b.txt").unlink()
-    with pytest.raises(StorageNotFoundError, match="no file"):
+    with pytest.raises(StorageNotFoundError, match=r"file .* does not exist"):
         file.open_read_async().get()
-    with pytest.raises(FileNotFoundError, match="no file") as missing:
+    with pytest.raises(FileNotFoundError, match=r"file .* does not exist") as missing:
         StorageFile.get_file_from_path_async(tmp_path / "none").get()
     assert missing.value.winerror == -2147024894
-    with pytest.raises(StorageNotFoundError, match="no folder"):
+    with pytest.raises(StorageNotFoundError, match=r"folder .* does not exist"):
         StorageFolder.get_folder_from_path_async(tmp_path / "none").get()
 
 

@@ -137,7 +137,7 @@ class Detections:
         if self._mask_of is None:
             raise InvalidArgumentError("The model returns no masks.")
         if not -len(self) <= index < len(self):
-            raise InvalidArgumentError(f"There is no object {index}: there are {len(self)}, numbered from 0.")
+            raise InvalidArgumentError(f"Index {index} is out of range: there are {len(self)} objects, counted from 0.")
         return self._mask_of(index, self.boxes[index])
 
     @property
@@ -217,7 +217,7 @@ def detections(
     place = find_placement(result, picture, placement)
     facts = read_facts(result, place, labels)
     layout = recognise_layout(facts) if layout is None else layout
-    require_type(layout, DetectionLayout, "Write DetectionLayout.DETR, say.")
+    require_type(layout, DetectionLayout, "Pass a DetectionLayout, for example DetectionLayout.DETR.")
     lowest = _require_share(threshold, "threshold", THRESHOLDS[layout])
     decoded = decode(layout, facts, picture, lowest)
     share = _require_share(overlap, "overlap", OVERLAPS.get(layout, 1.0))
@@ -227,7 +227,7 @@ def detections(
     elif share < 1:
         raise InvalidArgumentError(
             f"A model of layout {layout.name} returns each object only once, so overlap has no effect.",
-            hint="Omit it.",
+            hint="Omit overlap.",
         )
     count = min(len(best.boxes), require_whole_number(limit, "limit", 1))
     best = best.select(np.arange(count))
@@ -298,5 +298,5 @@ def _require_share(value: float | None, name: str, default: float) -> float:
     if value is None:
         return default
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value <= 1:
-        raise InvalidArgumentError(f"The {name} is {value!r}.", hint="Expected a number from 0 to 1.")
+        raise InvalidArgumentError(f"The {name} is {value!r}.", hint="Pass a number from 0 to 1.")
     return float(value)

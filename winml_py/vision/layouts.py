@@ -124,11 +124,11 @@ def recognise_layout(facts: DetectorFacts) -> DetectionLayout:
     if not layouts:
         raise InvalidArgumentError(
             f"The outputs {shapes or '(none of numbers)'} match no known detection layout.",
-            hint=f"If it is one of these, pass detections(result, layout=DetectionLayout.X), with X from {names}.",
+            hint=f"If you know the layout, pass detections(result, layout=DetectionLayout.X), with X from {names}.",
         )
     raise InvalidArgumentError(
         f"The outputs {shapes} may have the layout {names.replace(', ', ' or ')}.",
-        hint="Choose one: detections(result, layout=DetectionLayout.X). Or pass labels=..., whose number may decide.",
+        hint="Pass detections(result, layout=DetectionLayout.X), or labels=..., whose number may decide.",
     )
 
 
@@ -226,7 +226,7 @@ def decode(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshol
     if not all(part is None or np.isfinite(part).all() for part in (*decoded, prototypes)):
         raise _make_answer_error("boxes", "numbers that are NaN or infinite")
     if (corners[:, 2:] < corners[:, :2]).any():
-        raise _make_answer_error("boxes", "a box whose left edge is right of its right one, or top below its bottom")
+        raise _make_answer_error("boxes", "a box whose left edge is right of its right edge, or top below its bottom")
     if (decoded.classes < 0).any():
         raise _make_answer_error("boxes", f"the class {decoded.classes.min():.0f}")
     return decoded._replace(classes=np.rint(decoded.classes).astype(np.int64))
@@ -305,8 +305,8 @@ def _attach_extra_numbers(facts: DetectorFacts, boxes: DecodedBoxes, extra: Arra
     shape = facts.exporter.points
     if shape is None or shape[0] * shape[1] != numbers:
         raise InvalidArgumentError(
-            f"Each box has {numbers} more numbers, but the model does not state what they are.",
-            hint="Pose models state kpt_shape in their metadata, and mask models give 32 prototypes.",
+            f"Each box has {numbers} more numbers, but the model does not declare their meaning.",
+            hint="For a pose model, declare kpt_shape in the metadata. A mask model must return 32 prototypes.",
         )
     return boxes._replace(points=extra.reshape(-1, *shape))
 
@@ -378,7 +378,7 @@ def _find_best_classes(
     Boxes are centre and size.
     """
     if not scores.shape[1]:
-        raise InvalidArgumentError("A row has no score.", hint="Name another layout.")
+        raise InvalidArgumentError("A row has no score.", hint="Pass another layout.")
     factors = None if objectness is None else _require_scores(objectness)[:, 0]
     decoded, is_confident = _find_best_of_rows(boxes, _require_scores(scores), threshold, factors)
     return decoded._replace(boxes=_compute_corners(decoded.boxes)), is_confident
@@ -408,7 +408,7 @@ def _require_scores(scores: Array) -> Array:
 
 def _make_answer_error(expected: str, actual: str) -> EvaluationError:
     hint = "Check the layout, the labels and the picture's contract."
-    return EvaluationError(f"Expected {expected}, but the model gave {actual}.", hint=hint)
+    return EvaluationError(f"Expected {expected}, but the model returned {actual}.", hint=hint)
 
 
 def _compute_corners(boxes: Array) -> Array:

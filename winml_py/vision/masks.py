@@ -41,7 +41,7 @@ class Segmentation:
         """
         if isinstance(name, str) and name not in self.labels:
             known = (
-                f"There are {', '.join(self.labels)}." if self.labels else "Pass labels to masks(), or an index here."
+                f"Known classes: {', '.join(self.labels)}." if self.labels else "Pass labels to masks(), or an index."
             )
             raise InvalidArgumentError(f"There is no class {name!r}.", hint=known)
         return np.asarray(self.classes == (self.labels.index(name) if isinstance(name, str) else name))
@@ -120,8 +120,8 @@ def masks(
     if len(stack) == 1:
         if threshold is None:
             raise InvalidArgumentError(
-                "The model returns one map of numbers, but does not state whether they are logits or scores.",
-                hint="Pass threshold=0 for logits, threshold=0.5 for scores from 0 to 1.",
+                "The model returns one map of numbers, but does not declare whether they are logits or scores.",
+                hint="Pass threshold=0 for logits, or threshold=0.5 for scores from 0 to 1.",
             )
         best = (sample_map(stack[0], place) > threshold).astype(np.int32)
     else:
@@ -144,7 +144,7 @@ def require_one_map(result: LearningModelEvaluationResult, output: str | None) -
         raise InvalidArgumentError(
             f"Of the outputs {', '.join(tensors) or '(none of numbers)'} {'none' if not maps else 'more than one'} is "
             "a map of the picture.",
-            hint="Name one of n x classes x height x width: masks(result, output=...).",
+            hint="Choose one of n x classes x height x width with masks(result, output=...).",
         )
     ((name, array),) = maps.items()
     array = array[:, None] if array.ndim == 3 else array

@@ -27,7 +27,7 @@ def read_arrays(result: LearningModelEvaluationResult, output: str | None = None
     """The outputs that are arrays of numbers, or the one with a name, by name: views. Refuses an unknown name."""
     outputs = result.outputs
     if output is not None and output not in outputs:
-        raise InvalidArgumentError(f"There is no output {output!r}.", hint=f"Outputs: {', '.join(outputs)}.")
+        raise InvalidArgumentError(f"The model has no output {output!r}.", hint=f"Its outputs: {', '.join(outputs)}.")
     arrays = {name: read_numbers(result, name) for name in (outputs if output is None else (output,))}
     return {name: array for name, array in arrays.items() if array is not None and array.dtype.kind in "fiub"}
 
@@ -54,12 +54,12 @@ def find_placement(
         )
     batch = next(iter(placements.values()))
     if not 0 <= picture < len(batch):
-        raise InvalidArgumentError(f"There is no picture {picture} in a batch of {len(batch)}.")
+        raise InvalidArgumentError(f"Index {picture} is out of range: the batch has {len(batch)} pictures.")
     return batch[picture]
 
 
 def select_picture(array: Array, picture: int) -> Array:
     """An output's values for one picture of a batch: a view."""
     if not 0 <= picture < len(array):
-        raise InvalidArgumentError(f"There is no picture {picture} in a batch of {len(array)}.")
+        raise InvalidArgumentError(f"Index {picture} is out of range: the batch has {len(array)} pictures.")
     return np.asarray(array[picture])

@@ -60,7 +60,7 @@ def _read_operators(provider: ILearningModelOperatorProvider | None) -> ModelOpe
     if operators is None:
         raise InvalidArgumentError(
             f"{type_name(provider)} provides no operators.",
-            hint="Give it an attribute `operators`: a list of CustomOperator and of paths of shared libraries.",
+            hint="Give the provider an attribute `operators`: a list of CustomOperators and paths of shared libraries.",
         )
     return ModelOperators.from_list(operators)
 

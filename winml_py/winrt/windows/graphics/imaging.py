@@ -212,7 +212,7 @@ class BitmapDecoder(BitmapFrame):
         if not isinstance(stream, IRandomAccessStream):
             raise InvalidArgumentError(
                 f"Expected a stream, got {type_name(stream)}.",
-                hint="Open one: await file.open_async(FileAccessMode.READ).",
+                hint="Open one with await file.open_async(FileAccessMode.READ).",
             )
         return AsyncOperation(lambda _: cls(stream.clone_stream().read(), 0))
 
@@ -400,7 +400,7 @@ class BitmapEncoder:
 
     def _flush(self) -> None:
         if self._bitmap is None:
-            raise IllegalCallError("There is nothing to encode.", hint="Call set_software_bitmap first.")
+            raise IllegalCallError("No bitmap was set for encoding.", hint="Call set_software_bitmap first.")
         bitmap = self._bitmap
         if bitmap.bitmap_alpha_mode == BitmapAlphaMode.PREMULTIPLIED:  # files do not hold premultiplied colours
             bitmap = SoftwareBitmap.convert(bitmap, bitmap.bitmap_pixel_format, BitmapAlphaMode.STRAIGHT)
@@ -429,7 +429,7 @@ _CODECS = {
 def _find_codec(encoder_id: UUID) -> str:
     if encoder_id not in _CODECS:
         raise NotSupportedError(
-            f"There is no encoder {encoder_id}.", hint="Use one such as BitmapEncoder.png_encoder_id."
+            f"There is no encoder {encoder_id}.", hint="Use an id such as BitmapEncoder.png_encoder_id."
         )
     return _CODECS[encoder_id]
 
@@ -438,9 +438,7 @@ def _read_options(codec: str, given: Mapping[str, Any] | None) -> dict[str, Any]
     options = {}
     for key, typed in (given or {}).items():
         if key != "ImageQuality" or codec != "JPEG":
-            raise NotSupportedError(
-                f"{codec} has no encoding option {key!r}.", hint="The only one is ImageQuality of JPEG."
-            )
+            raise NotSupportedError(f"{codec} has no encoding option {key!r}.", hint="Use only ImageQuality, for JPEG.")
         quality = float(getattr(typed, "value", typed))
         if not 0 <= quality <= 1:
             raise InvalidArgumentError(f"Expected an ImageQuality from 0.0 to 1.0, got {quality}.")

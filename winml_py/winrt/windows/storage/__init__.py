@@ -87,7 +87,7 @@ class StorageFolder(IStorageItem):
     def _create(self, name: str, option: CreationCollisionOption) -> StorageFile:
         path = self._path / name
         if name in ("", "..") or path.parent != self._path:
-            hint = "Omit folders."
+            hint = "Pass a name without folders."
             raise InvalidArgumentError(f"{name!r} is not the name of a file in {self._path}.", hint=hint)
         try:
             path.open("wb" if option == CreationCollisionOption.REPLACE_EXISTING else "xb").close()

@@ -58,7 +58,7 @@ def start(work: Callable[[], T]) -> AsyncOperation[T]:
         except WinMLError:
             raise
         except FileNotFoundError as error:
-            raise StorageNotFoundError(f"There is no file {error.filename}.", hint="Check the path.") from error
+            raise StorageNotFoundError(f"The file {error.filename} does not exist.", hint="Check the path.") from error
         except OSError as error:
             raise StorageAccessError(f"{error.filename or 'The file'}: {error.strerror or error}.") from error
 
@@ -68,7 +68,7 @@ def start(work: Callable[[], T]) -> AsyncOperation[T]:
 def require_existing(path: Path, kind: str) -> Path:
     """The path itself, if the file or folder exists; StorageNotFoundError otherwise."""
     if not (path.is_file() if kind == "file" else path.is_dir()):
-        raise StorageNotFoundError(f"There is no {kind} {path}.", hint="Check the path.")
+        raise StorageNotFoundError(f"The {kind} {path} does not exist.", hint="Check the path.")
     return path
 
 
