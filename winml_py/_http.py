@@ -99,7 +99,7 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=512)
     except OSError as error:
         raise InvalidArgumentError(
-            f"Port {port} is not available on {host}: {str(error.strerror).partition(' (while')[0]}.",
+            f"The port {port} is not available on {host}: {str(error.strerror).partition(' (while')[0]}.",
             hint="Use another address, or pass --port 0 to use any free port.",
         ) from error
 

@@ -50,7 +50,7 @@ def test_the_command_line_takes_a_config(tmp_path: Path) -> None:
     wrong = written(tmp_path / "wrong.json", {**VIT, "sharpen": 2})
     failed = call("contract", model, "--from", wrong, "--output", target)
     assert failed.exit_code != 0
-    assert f"{wrong}: the key sharpen is not known to be used by ViTImageProcessor" in failed.output.replace("\n", "")
+    assert f"{wrong}: sharpen is not a known key of ViTImageProcessor" in failed.output.replace("\n", "")
 
 
 @pytest.mark.parametrize(

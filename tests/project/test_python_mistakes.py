@@ -117,22 +117,22 @@ def names(digits: LearningModelSession, tmp_path: Path) -> dict[str, Any]:
 
 TAUGHT = (
     # Making objects
-    ("winml_py.LearningModelSesion", "no 'LearningModelSesion'. Did you mean 'LearningModelSession'?"),
+    ("winml_py.LearningModelSesion", "no attribute 'LearningModelSesion'. Did you mean 'LearningModelSession'?"),
     ("LearningModel('digits.onnx')", "cannot be created from a path directly. Call LearningModel.load(path)"),
     (
         "LearningModelSession(DIGITS)",
-        f"Load it first: LearningModelSession(LearningModel.load({DIGITS!r}))",
+        f"Load the model first: LearningModelSession(LearningModel.load({DIGITS!r}))",
         "LearningModelSession(LearningModel.load(DIGITS))",
     ),
     ("session(str(SEVEN))", "Call session.evaluate_features({name: value}).outputs."),
-    ("LearningModelSession(model, LearningModelDeviceKind.CPU)", "Write LearningModelDevice(LearningModelDevice"),
+    ("LearningModelSession(model, LearningModelDeviceKind.CPU)", "Pass LearningModelDevice(LearningModelDevice"),
     ("LearningModelSession(model, LearningModelDeviceKind.GPU)", "LearningModelDevice(LearningModelDeviceKind.GPU)"),
     ("LearningModelDevice(LearningModelDeviceKind.GPU)", "No installed package can use a GPU"),
     ("LearningModelDevice.find('gpu')", "run pip install 'winml-py[gpu]'"),
     ("LearningModelDevice.find('npu')", "run pip install 'winml-py[intel]'"),
     ("LearningModelDevice.find('NVIDIA CUDA')", "`pip install --force-reinstall 'onnxruntime-gpu[cuda,cudnn]'`"),
     ("LearningModelDevice.find('directml')", "`pip install --force-reinstall onnxruntime-directml`"),
-    ("LearningModelDevice('cpu')", "Write LearningModelDevice.find('cpu').", "LearningModelDevice.find('cpu')"),
+    ("LearningModelDevice('cpu')", "Call LearningModelDevice.find('cpu').", "LearningModelDevice.find('cpu')"),
     ("Tuning(memory_aren=False)", "Tuning has no field 'memory_aren'. Did you mean 'memory_arena'?"),
     ("setattr(LearningModelSessionOptions().tuning, 'memory_aren', False)", "cannot assign to field 'memory_aren'"),
     ("Isolation(memory=1 << 30)", "Isolation has no field 'memory'. Did you mean 'max_memory'?"),
@@ -141,9 +141,9 @@ TAUGHT = (
     ("replace(ImageContract.imagenet(), meen=0)", "ImageContract has no field 'meen'. Did you mean 'mean'?"),
     ("winml_py.scaling.ShortestSide(256, limits=1333)", "has no field 'limits'. Did you mean 'limit'?"),
     ("CustomOperator('Twice', function=abs, domian='a')", "has no field 'domian'. Did you mean 'domain'?"),
-    ("LearningModelSession(model, 'cpu')", 'Write LearningModelDevice.find("cpu")'),
+    ("LearningModelSession(model, 'cpu')", 'Pass LearningModelDevice.find("cpu")'),
     ("LearningModelSession(model, LearningModelSessionOptions())", "Call LearningModelSession(model, options=options)"),
-    ("LearningModelSession(model, None, 3)", "got int. Create options = LearningModelSessionOptions()"),
+    ("LearningModelSession(model, None, 3)", "got int. Pass LearningModelSessionOptions()"),
     ("LearningModelBinding(model)", "Call LearningModelBinding(session), where session = LearningModelSession(model)"),
     ("ImageContract('BGR8')", "Pass BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8 or BitmapPixelFormat.GRAY8"),
     ("ImageContract.imagenet().with_pixel_format(BitmapPixelFormat.GRAY8)", "are per colour"),
@@ -160,7 +160,7 @@ TAUGHT = (
     ),
     (
         "LearningModel.load(MODELS, file='digitz.onnx')",
-        "There is no digitz.onnx in this folder. It has digits.onnx, blur.onnx, digits_batch.onnx, "
+        "There is no digitz.onnx in this folder. It contains digits.onnx, blur.onnx, digits_batch.onnx, "
         'digits_float16.onnx, edges.onnx. To load one, pass its name, for example file="digits.onnx".',
         "LearningModel.load(MODELS, file='digits.onnx')",
     ),
@@ -316,10 +316,14 @@ TAUGHT = (
         "Save numbers with np.save(path, tensor.to_numpy()).",
         "np.save(BytesIO(), OPERATION.get()['probabilities'].to_numpy())",
     ),
-    ("invert(1).top_k()", "y is a picture: result['y'].save(\"y.png\").", "invert(1)['y'].save(BytesIO(), kind='PNG')"),
+    (
+        "invert(1).top_k()",
+        "y is a picture. Save it with result['y'].save(\"y.png\").",
+        "invert(1)['y'].save(BytesIO(), kind='PNG')",
+    ),
     (
         "invert(2).top_k()",
-        "y is a picture: result['y'][0].software_bitmap.save(\"y.png\").",
+        "y is a picture. Save it with result['y'][0].software_bitmap.save(\"y.png\").",
         "invert(2)['y'][0].software_bitmap.save(BytesIO(), kind='PNG')",
     ),
     ("session.evaluate_features({'image': SEVEN})['probabilites']", "probabilites"),

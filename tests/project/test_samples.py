@@ -294,7 +294,10 @@ def test_float16(run: Run, tmp_path: Path, scores: np.ndarray, photo: Image.Imag
         assert f"{name}: float16" in text
         assert half.graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT16
     assert not any(tensor.data_type == onnx.TensorProto.FLOAT for tensor in halves["digits"].graph.initializer)
-    assert "4 of 7 nodes stay in float32, as their numbers exceed its range: Mul_3, Mul_4, Add_5, Sqrt_6" in text
+    assert (
+        "4 of 7 nodes stay in float32, as their numbers exceed the range of float16: Mul_3, Mul_4, Add_5, Sqrt_6"
+        in text
+    )
 
     digit, level = (float(number) for number in re.findall(r"(?:png|jpg): (\S+) apart", text))
     assert digit < 0.02

@@ -160,7 +160,7 @@ class TestTheCommand:
         second = self.start("--port", port[1])
         _, errors = second.communicate(timeout=20)
         assert second.returncode == 4
-        assert f"Port {port[1]} is not available" in errors
+        assert f"The port {port[1]} is not available" in errors
         interrupt(first)
         first.communicate(timeout=20)
 

@@ -96,7 +96,8 @@ def check_samples(session_or_model: LearningModelSession | LearningModel) -> Mod
         if not answers:
             raise InvalidArgumentError(
                 "The model has no samples with known answers.",
-                hint="Use write_samples(source, destination, [picture]) or winml-py contract --sample PICTURE.",
+                hint="To add some, call write_samples(source, destination, [picture]), or run winml-py contract "
+                "--sample PICTURE.",
             )
         checks = tuple(_check_sample(session, known) for known in answers)
         return ModelCheck(session.device.name, session.engine, session.precision, checks)

@@ -94,7 +94,7 @@ def run(
     if check:
         if inputs or output or labels or top_k or threshold is not None or layout != AUTO:
             raise click.UsageError(
-                "--check evaluates the samples stored in MODEL. Omit INPUT and the options that describe its answers."
+                "--check evaluates the samples stored in MODEL. Omit INPUT and the options for printing or writing."
             )
         _check(model, setup, as_json)
         return

@@ -18,7 +18,7 @@ REASONS = {
     "asked": "you requested",
     "operators": "their operators do not support float16",
     "own": "they are the program's own operators",
-    "overflow": "their numbers exceed its range",
+    "overflow": "their numbers exceed the range of float16",
     "precision": "they lose too much precision",
 }
 """Why nodes stay in float32."""

@@ -168,7 +168,7 @@ def test_tensors_are_made_of_exported_arrays() -> None:
     ("value", "says"),
     [
         (Refusing("gradients.", requires_grad=True), "memory: gradients. Bind a copy, for example tensor.detach()."),
-        (Exported([1], (8, 2)), "of device 2 of the DLPack type 8. Bind a copy, for example tensor.detach()."),
+        (Exported([1], (8, 2)), "of device 2 of the DLPack device type 8. Bind a copy, for example tensor.detach()."),
     ],
 )
 def test_what_exports_nothing_is_named_with_a_remedy(value: Exported, says: str) -> None:

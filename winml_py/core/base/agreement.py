@@ -51,7 +51,7 @@ class Agreement(NamedTuple):
             return f"the largest element changes in {100 * (1 - self.top1):.2g} % of the rows"
         if np.isinf(self.error):
             return "the results are empty, or differ in shape, in whole numbers or texts, or in what is NaN or infinite"
-        return f"the results differ by {self.error:.1e}, more than the tolerance of {self.tolerance:g}"
+        return f"the results differ by {self.error:.1e}; the tolerance is {self.tolerance:g}"
 
 
 def compare_outputs(expected: Mapping[str, object], actual: Mapping[str, object], tolerance: float) -> Agreement:

@@ -296,7 +296,7 @@ def as_host_array(value: Any, error: type[WinMLError] = InvalidBindingError) -> 
     try:
         kind, number = value.__dlpack_device__()
         if int(kind) not in _HOST:
-            raise BufferError(f"it is in the memory of device {int(number)} of the DLPack type {int(kind)}")
+            raise BufferError(f"it is in the memory of device {int(number)} of the DLPack device type {int(kind)}")
         array: Array = np.from_dlpack(value)
     except (BufferError, RuntimeError, ValueError, TypeError, AttributeError) as cause:
         reason = str(cause).rstrip(".")

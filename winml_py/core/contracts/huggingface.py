@@ -84,7 +84,7 @@ def _require_idle(name: str, kind: str, key: str, value: object, known: Iterable
     if key not in HARMLESS and not channels_first and value is not None and value is not False:
         near = get_close_matches(key, known, 1, 0.8)
         hint = f"Did you mean {near[0]!r}?" if near else ""
-        raise make_config_error(name, f"the key {key} is not known to be used by {kind}", hint=hint)
+        raise make_config_error(name, f"{key} is not a known key of {kind}", hint=hint)
 
 
 def _read_kernel(settings: ProcessorSettings) -> ImageKernel:

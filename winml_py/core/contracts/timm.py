@@ -70,7 +70,7 @@ def make_contract(config: Config, use_test_size: bool = False) -> ImageContract:
         raise make_config_error(config.name, "it has no pretrained_cfg from timm")
     config = Config(config.name, inner)
     for key in config.values.keys() - _DEFAULTS.keys() - HARMLESS:
-        raise make_config_error(config.name, f"the key {key} is not known to be used by timm's evaluation")
+        raise make_config_error(config.name, f"{key} is not a known key of timm's evaluation")
     settings = _DEFAULTS | {key: config.values[key] for key in _DEFAULTS if config.values.get(key)}
     for key, value in settings.items():
         require_numbers(config.name, key, value)

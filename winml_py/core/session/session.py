@@ -93,7 +93,7 @@ class LearningModelSession(Closeable, Object):
             raise InvalidArgumentError(
                 f"Expected a LearningModelDevice, got {type_name(device)}.", hint=_make_device_hint(device)
             )
-        require_type(options, LearningModelSessionOptions | None, "Create options = LearningModelSessionOptions().")
+        require_type(options, LearningModelSessionOptions | None, "Pass LearningModelSessionOptions().")
         self._model = model
         self._device = LearningModelDevice() if device is None else device
         self._options = copy(options)  # for sessions on other devices; the caller may change the original
