@@ -212,8 +212,8 @@ OUTPUTS: dict[str, tuple[Any, Any]] = {
 """Outputs of every kind that a model gives, and other answers."""
 
 
-def write_constants(path: Path, outputs: dict[str, Any]) -> str:
-    """A model that takes a picture, and always gives these outputs."""
+def write_constants(path: Path, outputs: dict[str, Any], count: int = 1) -> str:
+    """A model that takes so many pictures, and always gives these outputs."""
     nodes, infos, weights = [], [], {}
     for name, value in outputs.items():
         parts = value if isinstance(value, list) else [value]
@@ -229,7 +229,7 @@ def write_constants(path: Path, outputs: dict[str, Any]) -> str:
         if isinstance(value, (list, dict)):
             kind = helper.make_sequence_type_proto(kind)
         infos.append(helper.make_value_info(name, kind))
-    sides = [1, 3, seeing.SIDE, seeing.SIDE]
+    sides = [count, 3, seeing.SIDE, seeing.SIDE]
     metadata = seeing.ULTRALYTICS | {"task": "segment"}
     path.write_bytes(data(nodes, [tensor("x", sides)], infos, weights, domains={"ai.onnx.ml": 1}, metadata=metadata))
     return str(path)
@@ -254,6 +254,49 @@ def test_no_output_hides_another(changed: str, tmp_path: Path) -> None:
         assert f"check {picture}, {changed}" in str(found)
     assert compare(loaded[0], loaded[0], values).is_same
     assert changed in require_exit("compare", *models, picture, code=1).stdout.splitlines()[-1]
+
+
+def make_ssd(label: int) -> dict[str, Array]:
+    boxes = np.float32([[[0, 0.2, 1, 0.8]]])
+    return {"boxes": boxes, "labels": np.int64([[label]]), "scores": np.float32([[0.9]])}
+
+
+SEEN: dict[str, tuple[dict[str, Array], dict[str, Array]]] = {
+    "boxes, labels, scores": (make_ssd(1), make_ssd(2)),
+    "output0": ({"output0": OUTPUTS["output0"][0][:, :7]}, {"output0": OUTPUTS["output0"][1][:, :7]}),
+    "classes_of_pixels": ({"classes_of_pixels": make_map(0)}, {"classes_of_pixels": make_map(1)}),
+}
+"""Answers to one picture, and others."""
+
+
+@pytest.mark.parametrize("name", SEEN)
+@pytest.mark.parametrize(("count", "changed"), [(1, 1), (2, 0), (2, 1)])
+def test_pictures_of_a_batch(name: str, count: int, changed: int, tmp_path: Path) -> None:
+    """Each has an answer. Where outputs have more entries than there are pictures, their numbers count."""
+    models = []
+    for rows in [(0, 0), (changed == 0, changed == 1)]:
+        outputs = {key: np.concatenate([SEEN[name][row][key] for row in rows]) for key in SEEN[name][0]}
+        models.append(LearningModel.load(write_constants(tmp_path / f"{len(models)}.onnx", outputs, count)))
+    pictures = [ImageFeatureValue.load(make_file("landscape")).video_frame] * count
+    found = compare(*models, {"x": ImageFeatureValue(pictures)})
+    assert not found.is_same
+    if count == 1:
+        assert {answer.kind for answer in found.answers} == {"values"}
+        return
+    expected = [("input 0[0]", name, changed != 0), ("input 0[1]", name, changed != 1)]
+    assert [(answer.input, answer.output, answer.is_same) for answer in found.answers] == expected
+
+
+@pytest.mark.parametrize(("count", "is_same"), [(0, True), (2, True), (3, False)])
+def test_maps_of_other_resolutions(count: int, is_same: bool) -> None:
+    """A map, and one of twice its resolution: of 320 x 320 places, each row of the first has 4 times 80."""
+    model, _ = seen(seeing.SEGMENTER, {"logits": "float[1, 3, 160, 160]"})
+    first = make_map(0)
+    second = first.repeat(2, axis=2).repeat(2, axis=3)
+    second[0, 1, 40 : 40 + count, :80] = 9
+    (answer,) = compared([(first, second)], model, "logits").answers
+    assert (answer.kind, answer.is_same, answer.changed) == ("mask", is_same, count * 80 / 16_000)
+    assert not answer.is_settled
 
 
 def test_an_output_of_one_model_is_told(tmp_path: Path) -> None:

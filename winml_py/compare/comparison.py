@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,9 +23,9 @@ from ..core.session.result import LearningModelEvaluationResult
 from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError, InvalidBindingError, SizeMismatchError, WinMLError
 from ..vision.detections import Detections, detections, read_facts
-from ..vision.layouts import find_layouts, recognise_layout
+from ..vision.layouts import DetectionLayout, find_layouts, recognise_layout
 from ..vision.masks import find_segmentation, require_one_map
-from ..vision.outputs import find_placement
+from ..vision.outputs import find_placement, read_arrays, select_picture
 
 OVERLAP = 0.5
 """Two boxes, or masks, are the same if their intersection is at least this share of their union."""
@@ -67,7 +68,7 @@ class Answer:
     """What the results for one input mean, in both.
 
     Attributes:
-        input: the input's name.
+        input: the input's name; of several pictures or rows, each with its number: `input 0[1]`.
         output: the output's name; of objects, the names of all outputs that they were read from.
         kind: "classes", "mask", "objects", or "values" for numbers without such a meaning.
         first: the first answer, in words.
@@ -323,9 +324,8 @@ class Comparer:
         if not any(rows is not None and self._classes.find_best(name, rows[0]) for pair in pairs for rows in pair):
             return []
         answers = []
-        for index, (rows, second_rows) in enumerate(pairs):
+        for entry_label, (rows, second_rows) in zip(_label_entries(label, len(pairs)), pairs, strict=True):
             if rows is not None and second_rows is not None:  # all or none: their shapes are the same
-                entry_label = f"{label}[{index}]" if len(pairs) > 1 else label
                 answers.append(self._compare_rows(entry_label, name, "classes", rows, second_rows))
         return answers
 
@@ -355,7 +355,7 @@ class Comparer:
         return f"{name} ({best[0]:.4g})", winners, least_lead
 
     def _compare_pictures(self, label: str, results: Results) -> tuple[list[Answer], list[str]]:
-        """Compares what a detector or a segmentation model found; no answers of other models.
+        """Compares what a detector or a segmentation model found in each picture; no answers of other models.
 
         Returns:
             The answers, and the names of the outputs that they were read from.
@@ -363,26 +363,38 @@ class Comparer:
         labels = self._classes.labels
         if any(len(result.placements) != 1 for result in results):
             return [], []
-        names = [find_segmentation(result, labels) for result in results]
-        if all(names):
-            pixels, second_pixels = map(_find_seen_pixels, results, names)
-            return [self._compare_rows(label, names[0], "mask", pixels, second_pixels)], names
+        (batch,) = results[0].placements.values()
+        maps = {find_segmentation(result, labels) for result in results}
+        has_entries = True  # an entry of each output for each picture
         try:
-            both_facts = [read_facts(result, find_placement(result, 0, None), labels) for result in results]
-            if not all(find_layouts(facts) for facts in both_facts):
+            if len(maps) == 1 and any(maps):
+                names_read = list(maps)
+                compare_picture = partial(self._compare_masks, results, names_read[0])
+            else:
+                both_facts = [read_facts(result, find_placement(result, 0, None), labels) for result in results]
+                if not all(find_layouts(facts) for facts in both_facts):
+                    return [], []
+                found, layout = detections(results[0], labels=labels), recognise_layout(both_facts[0])
+                has_entries = layout not in (DetectionLayout.TORCHVISION, DetectionLayout.SCRFD)
+                names_read = both_facts[0].list_outputs(layout, found.has_masks)
+                compare_picture = partial(self._compare_objects, results, ", ".join(names_read), found.threshold)
+            read = [array for result in results for name, array in read_arrays(result).items() if name in names_read]
+            if has_entries and any(len(array) != len(batch) for array in read):
                 return [], []
-            threshold = detections(results[0], labels=labels).threshold
-            # From half the threshold on: with another score they may appear.
-            first, second = (detections(result, threshold=threshold / 2, labels=labels) for result in results)
+            entry_labels = _label_entries(label, len(batch))
+            return [compare_picture(index, entry) for index, entry in enumerate(entry_labels)], names_read
         except WinMLError:  # of several possible layouts, or of NaN: the numbers count
             return [], []
-        names_read = both_facts[0].list_outputs(recognise_layout(both_facts[0]), first.has_masks)
-        return [self._compare_objects(label, ", ".join(names_read), threshold, first, second)], names_read
 
-    def _compare_objects(
-        self, label: str, output: str, threshold: float, first: Detections, second: Detections
-    ) -> Answer:
-        """Compares the objects above the threshold."""
+    def _compare_masks(self, results: Results, output: str, picture: int, label: str) -> Answer:
+        """Compares the best class at the places of a picture that both models saw."""
+        return self._compare_rows(label, output, "mask", *_find_seen_pixels(results, output, picture))
+
+    def _compare_objects(self, results: Results, output: str, threshold: float, picture: int, label: str) -> Answer:
+        """Compares the objects in a picture above the threshold."""
+        # From half the threshold on: with another score they may appear.
+        read = partial(detections, threshold=threshold / 2, labels=self._classes.labels, picture=picture)
+        first, second = map(read, results)
         pairs = [
             (index, match)
             for index, match in match_objects(first, second)
@@ -474,13 +486,25 @@ def _as_rows(entry: Array) -> Array | None:
     return entry if entry.ndim == 2 else None
 
 
-def _find_seen_pixels(result: LearningModelEvaluationResult, name: str) -> Array:
-    """The scores of a map of classes where the model saw the picture: pixels x classes."""
-    _, stack = require_one_map(result, name)
-    place = find_placement(result, 0, None)
-    pixels = stack[0].reshape(stack.shape[1], -1).T
-    numbers = place.mask_to_picture(np.arange(len(pixels)).reshape(stack.shape[2:]), outside=-1)
-    return np.asarray(pixels[np.unique(numbers[numbers >= 0])])
+def _label_entries(label: str, count: int) -> list[str]:
+    return [f"{label}[{index}]" for index in range(count)] if count > 1 else [label]
+
+
+def _find_seen_pixels(results: Results, name: str, picture: int) -> tuple[Array, Array]:
+    """The scores of both maps of classes at the same places, where both models saw the picture: places x classes."""
+    stacks = [select_picture(require_one_map(result, name)[1], picture) for result in results]
+    rows, second_rows = (stack.reshape(len(stack), -1).T for stack in stacks)
+    # Maps may differ in resolution, and contracts in what they crop: pixels of the picture tell which places belong
+    # together, each pair once.
+    numbers, second_numbers = (
+        find_placement(result, picture, None).mask_to_picture(np.arange(stack[0].size).reshape(stack.shape[1:]), -1)
+        for result, stack in zip(results, stacks, strict=True)
+    )
+    is_seen = (numbers >= 0) & (second_numbers >= 0)
+    places, second_places = np.divmod(
+        np.unique(numbers[is_seen] * len(second_rows) + second_numbers[is_seen]), len(second_rows)
+    )
+    return rows[places], second_rows[second_places]
 
 
 def measure_difference(name: str, first: Array, second: Array, agreement: Agreement) -> OutputDifference:
