@@ -21,7 +21,7 @@ from .core.features.descriptors import (
     TensorFeatureDescriptor,
 )
 from .core.features.files import is_file, read_file
-from .core.features.pictures import ImageFeatureValue
+from .core.features.prepare import as_picture
 from .core.features.tensor import Tensor
 from .core.features.tensor_classes import TENSOR_CLASSES
 from .core.imaging.contract import ImageContract
@@ -191,16 +191,28 @@ def find_bytes_format(model: LearningModel, feature: FeatureDescriptor) -> Bitma
 
 
 def convert_pictures_to_bytes(model: LearningModel, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by input, with pictures as bytes where a contract is built in."""
+    """Values by input, with pictures as bytes where a contract is built in.
+
+    Raises:
+        InvalidArgumentError: pictures of one batch differ in size.
+    """
     converted = dict(values)
     for feature in model.input_features:
-        value, bytes_format = values.get(feature.name), find_bytes_format(model, feature)
-        if bytes_format is None or not isinstance(value, ImageFeatureValue):
+        bytes_format = find_bytes_format(model, feature)
+        pictures = None if bytes_format is None else as_picture(values.get(feature.name))
+        if bytes_format is None or pictures is None:
             continue
+        if len(set(pictures.sizes)) > 1:
+            raise InvalidArgumentError(
+                f"The input {feature.name} takes pictures of one size; these are of "
+                f"{', '.join(f'{width}x{height}' for width, height in pictures.sizes)}.",
+                hint="Pass each alone, or scale or crop the pictures first.",
+            )
         layout = find_layout(bytes_format)
-        image = value.video_frame.software_bitmap.to_pil()  # Pillow's gray, as in other programs that decode pictures
-        pixels = np.asarray(image.convert({1: "L", 3: "RGB", 4: "RGBA"}[layout.channels]))
-        pixels = np.atleast_3d(pixels)[..., [*layout.rgb, 3][: layout.channels]]
+        mode = {1: "L", 3: "RGB", 4: "RGBA"}[layout.channels]
+        # Pillow's gray, as in other programs that decode pictures
+        images = [np.asarray(frame.software_bitmap.to_pil().convert(mode)) for frame in pictures.video_frames]
+        pixels = np.stack([np.atleast_3d(image) for image in images])[..., [*layout.rgb, 3][: layout.channels]]
         has_batch = isinstance(feature, ShapedDescriptor) and len(feature.shape) == 4
-        converted[feature.name] = pixels[None] if has_batch else pixels
+        converted[feature.name] = pixels if has_batch or len(pixels) > 1 else pixels[0]
     return converted

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
+from PIL import Image
 
 from helpers import seeing_models as seeing
 from helpers.cli import call, require_exit, require_failure
@@ -15,6 +16,8 @@ from helpers.models import data, tensor, unary
 from helpers.paths import MODELS, PICTURES
 from helpers.rectangles import LETTERBOX, make_file
 from winml_py import (
+    BitmapPixelFormat,
+    ImageContract,
     ImageFeatureValue,
     InvalidArgumentError,
     LearningModel,
@@ -390,6 +393,30 @@ def test_a_model_and_itself_with_its_contract_built_in(models: tuple[str, str], 
     assert compare(*loaded, {"image": picture}).outputs[0].largest == 0
     with pytest.raises(InvalidArgumentError, match="No inputs were passed"):
         compare(*loaded, [])
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 8, 8), ("n", 3, 8, 8), (2, 3, 8, 8)])
+def test_a_built_in_contract_takes_what_bind_takes(shape: tuple[int | str, ...], tmp_path: Path) -> None:
+    """All pictures of a batch, in every form."""
+    paths = tmp_path / "plain.onnx", tmp_path / "built.onnx"
+    paths[0].write_bytes(unary(shape=shape))
+    contract = ImageContract(BitmapPixelFormat.RGB8)
+    build_in(*paths, contract=contract)
+    plain, built = map(LearningModel.load, paths)
+    plain.contracts["x"] = contract
+    images = [Image.fromarray(RNG.integers(0, 256, (8, 8, 3), np.uint8)) for _ in range(2)][: 1 if shape[0] == 1 else 2]
+    values = list(map(ImageFeatureValue.from_pil, images))
+    frames = [value.video_frame for value in values]
+    for value in (images, values, frames, ImageFeatureValue(frames), [frame.software_bitmap for frame in frames]):
+        (output,) = compare(plain, built, {"x": value}).outputs
+        assert output.largest == compare(built, plain, {"x": value}).outputs[0].largest == 0
+    if len(images) == 1:
+        for one in (*images, *frames):
+            assert compare(built, plain, {"x": one}).outputs[0].largest == 0
+    else:
+        images[1] = images[1].resize((9, 8))
+        with pytest.raises(InvalidArgumentError, match=r"takes pictures of one size; these are of 8x8, 9x8\."):
+            compare(built, plain, {"x": images})
 
 
 def test_one_model_in_two_ways(files: Path) -> None:
