@@ -123,6 +123,31 @@ def test_numbers_that_are_lost_are_told(bad: float) -> None:
     assert both.outputs[0].largest == 0
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "largest"),
+    [
+        (np.int64([1 << 53]), np.int64([(1 << 53) + 1]), 1),
+        (np.int64([-(1 << 63)]), np.int64([(1 << 63) - 1]), 2.0**64),
+        (np.uint64([(1 << 63) + 1024]), np.uint64([1 << 63]), 1024),
+        (np.uint8([0]), np.uint8([255]), 255),
+        (np.int32([-3]), np.uint32([5]), 8),
+        (np.int64([-3]), np.uint64([5]), 8),
+        (np.array([True]), np.array([False]), 1),
+    ],
+)
+def test_whole_numbers_are_subtracted_exactly(first: Array, second: Array, largest: float) -> None:
+    """The largest difference by Python's integers."""
+    models = []
+    for array in (first, second):
+        kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+        nodes = [helper.make_node("Identity", ["constant"], ["y"]), helper.make_node("Identity", ["x"], ["z"])]
+        ends = [tensor("x", [1])], [tensor("y", [1], kind), tensor("z", [1])]
+        models.append(LearningModel.load(data(nodes, *ends, {"constant": array})))
+    compared_models = compare(*models, {"x": np.float32([1])})
+    assert [(output.name, output.largest) for output in compared_models.outputs] == [("y", largest), ("z", 0)]
+    assert not compared_models.is_same
+
+
 # Planted changes of what is seen in a picture
 
 

@@ -34,7 +34,7 @@ POINT_REACH = 0.1
 """A point is the same if it moved by at most this share of its box's longer side, as in the measure PCK."""
 
 BLOCK = 1 << 15
-"""Elements that are compared at once, as float64."""
+"""Elements that are compared at once, floats as float64."""
 
 _NOTHING = np.zeros((0,) * 9)  # a shape that no output has
 
@@ -539,13 +539,18 @@ def measure_gap(expected: Any, actual: Any) -> Gap:
     if expected.shape != actual.shape:
         return Gap(math.inf)
     expected_flat, actual_flat = expected.reshape(-1), actual.reshape(-1)
+    is_float = np.result_type(expected, actual).kind == "f"
     largest = magnitude = 0.0
     for start in range(0, expected.size, BLOCK):
-        left = expected_flat[start : start + BLOCK].astype(np.float64)
-        right = actual_flat[start : start + BLOCK].astype(np.float64)
-        with np.errstate(invalid="ignore"):
-            differences = np.nan_to_num(np.abs(left - right), nan=math.inf, posinf=math.inf)
-        differences[(left == right) | (np.isnan(left) & np.isnan(right))] = 0
-        magnitude = max(magnitude, float(np.abs(left[np.isfinite(left)]).max(initial=0)))
+        left, right = (flat[start : start + BLOCK] for flat in (expected_flat, actual_flat))
+        finite = left[np.isfinite(left)].astype(np.float64)
+        magnitude = max(magnitude, float(np.abs(finite).max(initial=0)))
+        if is_float:
+            left, right = left.astype(np.float64), right.astype(np.float64)
+            with np.errstate(invalid="ignore"):
+                differences = np.nan_to_num(np.abs(left - right), nan=math.inf, posinf=math.inf)
+            differences[(left == right) | (np.isnan(left) & np.isnan(right))] = 0
+        else:  # exactly: float64 rounds whole numbers above 2**53
+            differences = np.maximum(left, right).astype(np.uint64) - np.minimum(left, right).astype(np.uint64)
         largest = max(largest, float(differences.max()))
     return Gap(largest, magnitude)
