@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +234,78 @@ def test_a_picture_goes_where_bind_puts_it(seed: int) -> None:
         placed = compute_placement(width, height, sides, scaling)
         wanted = [*placed.part, *placed.scaled, *placed.cut, *placed.target, *placed.tensor]
         assert session.run(None, feeds)[0].tolist() == wanted, (scaling, width, height, sides)
+
+
+EIGHT, PADDED = Multiple(8), Ends(pad_multiple=32)
+RULES: list[Any] = [
+    *WHOLE,
+    *(Stretch((30, 44)), Stretch(ends=PADDED), Keep(), Keep(multiple=EIGHT), Keep(ImageRounding.UP, ends=PADDED)),
+    *(Fit((24, 44)), Fit(multiple=EIGHT), Fit(rounding=ImageRounding.UP), Fit(enlarges=False), Fit(shrinks=False)),
+    *(Fit(ends=PADDED), Fit(multiple=EIGHT, shrinks=False, ends=PADDED), ShortestSide(30, shrinks=False)),
+    *(
+        LongestSide(40, ImageRounding.UP),
+        LongestSide(44, multiple=EIGHT, ends=PADDED),
+        LeastChange(30, 44, ends=PADDED),
+    ),
+    *(CropRatio(0.875), CropSquare(0.5)),
+]
+ROUNDED: dict[ImageRounding, Any] = {ImageRounding.DOWN: math.floor, ImageRounding.UP: math.ceil}
+
+
+def scale_slowly(rule: Any, picture: tuple[int, int], sides: tuple[int | None, int | None]) -> list[int]:
+    """Height and width that a picture is scaled to, by the words of the rules, in fractions."""
+    goal = getattr(rule, "size", None) or sides
+    if None not in goal and isinstance(rule, (CropToAspect, Stretch, CropSquare)):
+        return list(goal)
+    factors = [Fraction(side, own) for side, own in zip(goal, picture, strict=True) if side is not None]
+    is_one_fixed = len(factors) == 1
+    short, long, pixels = Fraction(min(picture)), Fraction(max(picture)), getattr(rule, "pixels", 1 << 20)
+    factor = min(factors, default=Fraction(1))
+    match rule:
+        case Keep() if not is_one_fixed:
+            factor = Fraction(1)
+        case ShortestSide():
+            factor = pixels / short
+        case LongestSide() if not is_one_fixed:
+            factor = pixels / long
+        case LeastChange(shortest_side=shortest, longest_side=longest):
+            factor = min(shortest / short, longest / long, key=lambda factor: abs(factor - 1))
+        case CropRatio(ratio=ratio):
+            factor = math.floor(min(goal) / Fraction(ratio)) / short
+    factor = factor if getattr(rule, "enlarges", True) else min(factor, Fraction(1))
+    factor = factor if getattr(rule, "shrinks", True) else max(factor, Fraction(1))
+    scaled = []
+    for own, side in zip(picture, sides, strict=True):
+        rounded = ROUNDED.get(getattr(rule, "rounding", ImageRounding.DOWN), round)(own * factor)
+        if side is None or not is_one_fixed or isinstance(rule, (Fit, ShortestSide, LeastChange)):
+            multiple = getattr(rule, "multiple", Multiple()).of
+            rounded = max(1, rounded // multiple) * multiple
+            rounded = min(pixels, rounded) if isinstance(rule, LongestSide) else rounded
+        scaled.append(rounded)
+    return scaled
+
+
+@pytest.mark.parametrize("sides", [(32, 48), (32, None), (None, 48), (None, None)])
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_every_rule_with_fixed_and_free_sides(rule: Any, sides: tuple[int | None, int | None], tmp_path: Path) -> None:
+    """`bind`, a built-in contract and the slow reference: a white picture in black padding, and a drawing."""
+    case = Case(ImageContract(RGB8, scaling=rule), sides)
+    if isinstance(rule, (CropRatio, CropSquare)) and None in sides:
+        with pytest.raises(InvalidArgumentError, match="needs the tensor's size"):
+            Compared(case, tmp_path)
+        return
+    compared = Compared(case, tmp_path)
+    for size in ((37, 50), (50, 37), (20, 31)):
+        mean, most = compared.difference(drawing(*size, RGB8))
+        assert mean <= 0.05
+        assert most <= 1.01
+        scaled = scale_slowly(rule, size, sides)
+        stride = rule.ends.pad_multiple
+        tensor_size = [side or -(-own // stride) * stride for side, own in zip(sides, scaled, strict=True)]
+        for white in compared.tensors(np.full((*size, 3), 255, np.uint8)):
+            assert list(white.shape[2:]) == tensor_size, size
+            seen = [int(white[0, 0].any(axis).sum()) for axis in (1, 0)]
+            assert seen == list(map(min, scaled, tensor_size)), size
 
 
 def test_pictures_of_other_formats_are_the_same_picture(tmp_path: Path) -> None:

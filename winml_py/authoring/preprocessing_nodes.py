@@ -54,19 +54,12 @@ class Preprocessing(NamedTuple):
 
     def _write_tensor(self, pixels: Expression) -> tuple[Expression, Placement]:
         """The tensor of one picture, of rank 3, and where the picture goes in it."""
-        placement = self._place(pixels)
+        size: Any = (pixels.size(0), pixels.size(1))  # the rules use these as numbers
+        placement = place(BitmapBounds(0, 0, size[1], size[0]), size, self.sides, self.contract.scaling)
         scale = move_channels_first if placement.is_identity else partial(_scale, placement, self.contract)
         pad = partial(_pad, placement) if placement.has_padding else None
         numbers = write_tensor(pixels, self.contract, self.source, scale, pad)
         return to_bytes(numbers) if self.dtype is np.uint8 else numbers.cast(self.dtype), placement
-
-    def _place(self, pixels: Expression) -> Placement:
-        """Where the picture goes, in numbers that depend on its size."""
-        size: Any = (pixels.size(0), pixels.size(1))  # the rules use these as numbers
-        region = BitmapBounds(0, 0, size[1], size[0])
-        if self.sides == (None, None) and self.contract.scaling.takes_tensor_size:
-            return Placement(region, size, region, region, size, size)
-        return place(region, size, self.sides, self.contract.scaling)
 
 
 def _scale(placement: Placement, contract: ImageContract, pixels: Expression) -> Expression:

@@ -249,9 +249,9 @@ class PreprocessPlan:
 
     @property
     def keeps_own_size(self) -> bool:
-        """Whether nothing states a size, and the model takes any size."""
+        """Whether nothing states a size, and the tensor has that of the picture."""
         sides = find_fixed_sides(self.descriptor, self.contract, self._properties)
-        return sides == (None, None) and self.contract.scaling.takes_tensor_size
+        return sides == (None, None) and self.placements[0].tensor == self.placements[0].picture
 
     @cached_property
     def shape(self) -> tuple[int, ...]:

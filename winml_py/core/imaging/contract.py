@@ -479,8 +479,6 @@ def compute_placement(
     if bounds is not None:
         require_inside(bounds, width, height)
         scaling = Stretch() if isinstance(scaling, CropToAspect) else scaling
-    if tensor == (None, None) and scaling.takes_tensor_size:
-        tensor = height, width
     placement = place(bounds or BitmapBounds(0, 0, width, height), (height, width), tensor, scaling)
     require_scaled(placement, tensor, MAX_SCALED_PIXELS)
     return placement
@@ -500,9 +498,12 @@ def require_scaled(placement: Placement, tensor: Sides, limit: int) -> None:
 
 def place(region: BitmapBounds, picture: Size, tensor: Sides, scaling: Scaling) -> Placement:
     """Where a region of a picture goes, in numbers or in values of a graph; see `compute_placement`."""
-    part_size = scaling.compute_part(region.width, region.height, tensor)
+    # Where nothing fixes a side, a part is scaled to the size of the whole picture, as in Windows ML.
+    is_part = (region.height, region.width) != picture
+    goal = picture if is_part and tensor == (None, None) and scaling.takes_tensor_size else tensor
+    part_size = scaling.compute_part(region.width, region.height, goal)
     part = region if part_size is None else _find_middle(region, part_size)
-    scaled = scaling.compute_size(part.width, part.height, tensor)
+    scaled = scaling.compute_size(part.width, part.height, goal)
     fixed_height, fixed_width = tensor
     height = scaling.ends.pad(scaled[0]) if fixed_height is None else fixed_height
     width = scaling.ends.pad(scaled[1]) if fixed_width is None else fixed_width

@@ -96,7 +96,8 @@ class Ends(_Checked):
 
     def pad(self, side: int) -> int:
         """The next multiple of `pad_multiple`."""
-        return (side + (self.pad_multiple - 1)) // self.pad_multiple * self.pad_multiple
+        multiple = self.pad_multiple
+        return side if multiple == 1 else (side + (multiple - 1)) // multiple * multiple
 
     def align(self, scaled: int, tensor: int) -> tuple[int, int, int]:
         """Places a scaled side in a side of the tensor.
@@ -104,13 +105,15 @@ class Ends(_Checked):
         Returns:
             The first pixel that is used, its position in the tensor, and how many pixels are used.
         """
+        if scaled == tensor:  # in a graph the same value, which then needs no nodes
+            return 0, 0, scaled
         padded = 0 if self.anchor is ImageAnchor.TOP_LEFT else (tensor - scaled) // 2
         # Above 0, this many pixels are cropped before the tensor begins; below 0, padded before the picture begins.
         offset = choose(scaled >= tensor, _round((scaled - tensor) / 2, self.crop_rounding), -padded)
         return maximum(0, offset), maximum(0, -offset), minimum(scaled, tensor)
 
 
-_ENDS = Ends()
+_ONE, _ENDS = Multiple(), Ends()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +134,8 @@ class Scaling(_Checked, ABC):
 
     @property
     def takes_tensor_size(self) -> bool:
-        """Whether a picture gets the size of the tensor, and keeps its own where the model leaves both sides free."""
-        return False
+        """Whether a picture gets the size of the tensor, as the rule states none."""
+        return getattr(self, "size", ()) is None
 
     def compute_part(self, width: int, height: int, tensor: Sides) -> Size | None:
         """Height and width of the part in the middle of the picture that is scaled; None for the whole picture."""
@@ -236,7 +239,7 @@ class CropToAspect(Scaling):
         return part_height, part_width
 
     def _scale(self, width: int, height: int, tensor: Sides) -> Size:
-        return _find_size(tensor) or _KEEP.compute_size(width, height, tensor)
+        return _fill(width, height, tensor)
 
 
 @suggest_fields
@@ -258,13 +261,8 @@ class Stretch(Scaling):
     size: Size | None = None
     ends: Ends = Ends()
 
-    @property
-    def takes_tensor_size(self) -> bool:
-        """See `Scaling`."""
-        return self.size is None
-
     def _scale(self, width: int, height: int, tensor: Sides) -> Size:
-        return self.size or _find_size(tensor) or _KEEP.compute_size(width, height, tensor)
+        return self.size or _fill(width, height, tensor)
 
 
 @suggest_fields
@@ -273,7 +271,8 @@ class Fit(Scaling):
     """A picture keeps its aspect ratio, and becomes as large as fits into a size: a letterbox.
 
     Attributes:
-        size: height and width; None for the tensor's. If the model leaves a side free, it follows the other one.
+        size: height and width; None for the tensor's. If the model leaves a side free, it follows the other one; if it
+            leaves both free, the picture keeps its size.
         rounding: how both sides are rounded.
         enlarges: False keeps the size of a picture that would become larger.
         shrinks: False keeps the size of a picture that would become smaller.
@@ -293,15 +292,14 @@ class Fit(Scaling):
     multiple: Multiple = Multiple()
     ends: Ends = Ends()
 
-    @property
-    def takes_tensor_size(self) -> bool:
-        """See `Scaling`."""
-        return self.size is None
-
     def _scale(self, width: int, height: int, tensor: Sides) -> Size:
         size = self.size or _find_size(tensor)
         if size is None:
-            return _KEEP.compute_size(width, height, tensor)
+            size = _follow(width, height, tensor, self.rounding)
+            if size is None:
+                return _keep(width, height, self.multiple)
+            scaled = minimum(*size), maximum(*size)
+            return _finish(width, height, scaled, self.multiple, self.enlarges, self.shrinks)
         scale = minimum(size[0] / height, size[1] / width)
         scale = scale if self.enlarges else minimum(scale, 1.0)
         scale = scale if self.shrinks else maximum(scale, 1.0)
@@ -439,7 +437,7 @@ class Keep(Scaling):
 
     def _scale(self, width: int, height: int, tensor: Sides) -> Size:
         size = _follow(width, height, tensor, self.rounding, self.multiple)
-        return size or (self.multiple.apply(height), self.multiple.apply(width))
+        return size or _keep(width, height, self.multiple)
 
 
 @suggest_fields
@@ -486,7 +484,6 @@ class CropSquare(Scaling):
         return _require_fixed(tensor)
 
 
-_KEEP = Keep()
 _RULES: tuple[type[Scaling], ...] = (
     CropToAspect,
     Stretch,
@@ -515,8 +512,18 @@ def _require_fixed(tensor: Sides) -> Size:
     )
 
 
+def _fill(width: int, height: int, tensor: Sides) -> Size:
+    """The tensor's size, where a free side follows the other one; the picture's own where both are free."""
+    return _find_size(tensor) or _follow(width, height, tensor, ImageRounding.DOWN) or (height, width)
+
+
+def _keep(width: int, height: int, multiple: Multiple) -> Size:
+    """A picture's own size, as multiples."""
+    return (height, width) if multiple.of == 1 else (multiple.apply(height), multiple.apply(width))
+
+
 def _follow(
-    width: int, height: int, tensor: Sides, rounding: ImageRounding, multiple: Multiple, limit: int = 1 << 20
+    width: int, height: int, tensor: Sides, rounding: ImageRounding, multiple: Multiple = _ONE, limit: int = 1 << 20
 ) -> Size | None:
     """The size where the tensor fixes one side: the other follows, up to a limit. None where it fixes both, or none."""
     fixed_height, fixed_width = tensor
