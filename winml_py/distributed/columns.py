@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core.base.agreement import as_numpy
 from ..core.base.arrays import Array, DType
+from ..core.features.containers import cast_numbers
 from ..core.features.descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
@@ -56,25 +57,19 @@ def convert_cell(feature: FeatureDescriptor, cell: Any) -> Any:
 
 def _convert_numbers(feature: ShapedDescriptor, array: Array) -> Array:
     """A row of numbers in the input's type and shape. Floats may be rounded; others must keep their values."""
-    dtype = TENSOR_CLASSES[feature.tensor_kind].dtype
     missing_axes = max(0, len(feature.shape) - array.ndim)
     if missing_axes and array.ndim < 2:
         shape: tuple[int, ...] = (1, *feature.shape[1:])
     else:  # not reshaped: axes in another order would be mixed up. Bind refuses sizes that do not fit.
         shape = (1,) * missing_axes + array.shape
     try:
-        with np.errstate(invalid="ignore", over="ignore"):
-            numbers = array.astype(dtype)
-        if dtype.kind == "f":
-            is_kept = np.array_equal(np.isfinite(numbers), np.isfinite(array.astype(np.float64)))
-        else:
-            is_kept = np.array_equal(numbers, array)
-        row = numbers.reshape(shape)
+        numbers = cast_numbers(array, TENSOR_CLASSES[feature.tensor_kind].dtype)
+        row = None if numbers is None else numbers.reshape(shape)
     except (TypeError, ValueError) as error:
         raise InvalidBindingError(
             f"The row does not fit {feature.name}, which takes {feature.expects()}: {error}."
         ) from error
-    if not is_kept:
+    if row is None:
         raise InvalidBindingError(f"The input {feature.name} takes {feature.expects()}, but a row has {array.dtype}.")
     return row
 

@@ -11,6 +11,7 @@ from onnx import AttributeProto, NodeProto, TensorProto, TypeProto, helper, nump
 from ..core.base.agreement import as_numpy
 from ..core.base.arrays import Array, DType
 from ..core.base.messages import did_you_mean
+from ..core.features.containers import cast_numbers
 from ..core.features.tensor import Tensor
 from ..core.runtime.ort.schemas import infer_outputs
 from ..errors import InvalidArgumentError
@@ -140,12 +141,8 @@ def _as_array(value: Any, dtype: DType | None) -> Array:
         return array
     if dtype is None:
         return array.astype(np.float32) if array.dtype.kind == "f" else array
-    with np.errstate(invalid="ignore", over="ignore"):
-        converted = array.astype(dtype)
-    fits = converted == array  # a number is held exactly or not at all
-    if converted.dtype.kind == "f":  # or rounded, if it stays finite
-        fits = np.isfinite(converted) | ~np.isfinite(array)
-    if not np.all(fits):
+    converted = cast_numbers(array, dtype)
+    if converted is None:
         raise InvalidArgumentError(
             f"An input of {dtype} cannot represent {value!r}.",
             hint="Pass numbers within the range of that type, or arrays of another type.",
