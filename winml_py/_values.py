@@ -12,6 +12,7 @@ import numpy as np
 
 from .core.base.agreement import as_numpy
 from .core.base.arguments import require_type
+from .core.base.arrays import Array
 from .core.base.collections import NameMap
 from .core.features.descriptors import (
     FeatureDescriptor,
@@ -175,6 +176,27 @@ def evaluate_to_arrays(session: LearningModelSession, inputs: Mapping[str, Any])
     return {name: as_numpy(value) for name, value in evaluate_to_tensors(session, inputs).outputs.items()}
 
 
+def flatten_outputs(outputs: Mapping[str, object]) -> dict[str, Array]:
+    """Outputs as arrays: of lists and maps, one for each element."""
+    return {name: array for key, value in outputs.items() for name, array in _flatten_output(key, as_numpy(value))}
+
+
+KEYS = ", keys"
+"""The suffix of a map's name for its keys."""
+
+
+def _flatten_output(name: str, value: Any) -> Iterator[tuple[str, Array]]:
+    if isinstance(value, list):
+        for index, element in enumerate(value):
+            yield from _flatten_output(f"{name}[{index}]", element)
+    elif isinstance(value, Mapping):
+        keys = sorted(value)
+        yield name, np.array([value[key] for key in keys])
+        yield f"{name}{KEYS}", np.array(keys, object)
+    else:
+        yield name, np.asarray(value)
+
+
 # Models whose inputs take the bytes of pictures, by a contract that is built in
 
 
@@ -203,11 +225,9 @@ def convert_pictures_to_bytes(model: LearningModel, values: Mapping[str, Any]) -
         if bytes_format is None or pictures is None:
             continue
         if len(set(pictures.sizes)) > 1:
-            raise InvalidArgumentError(
-                f"The input {feature.name} takes pictures of one size; these are of "
-                f"{', '.join(f'{width}x{height}' for width, height in pictures.sizes)}.",
-                hint="Pass each alone, or scale or crop the pictures first.",
-            )
+            sizes = ", ".join(f"{width}x{height}" for width, height in pictures.sizes)
+            problem = f"The input {feature.name} takes pictures of one size; these are of {sizes}."
+            raise InvalidArgumentError(problem, hint="Pass each alone, or scale or crop the pictures first.")
         layout = find_layout(bytes_format)
         mode = {1: "L", 3: "RGB", 4: "RGBA"}[layout.channels]
         # Pillow's gray, as in other programs that decode pictures

@@ -518,6 +518,8 @@ def test_an_undecided_row_does_not_count_and_is_told() -> None:
     assert "top-1 changed in 1 near tie, whose lead is within the tolerance" in told
     told = str(ConversionReport(2, 1, 1, {}, [replace(output, top1=1.0)], [], 1e-2))
     assert "top-1 the same in 100 % of the rows with a clear winner, top-1 changed in 1 near tie" in told
+    told = str(ConversionReport(2, 1, 1, {}, [replace(output, top1=0.0)], [], 1e-2))
+    assert "top-1 changed in 100 % of the rows with a clear winner" in told
 
 
 def make_classifier(scale: float, rows: int) -> tuple[bytes, np.ndarray]:

@@ -11,7 +11,8 @@ from helpers.paths import MODELS, PICTURES, ROOT
 from helpers.processes import drop_line_of_wine
 
 PROVIDERS = "winml_py.core.runtime.providers.catalogue"
-HEAVY = {"onnxruntime", "onnx", "cv2", "PIL", "asyncio", "click", "rich", PROVIDERS}
+AUTHORING = "winml_py.authoring"
+HEAVY = {"onnxruntime", "onnx", "cv2", "PIL", "asyncio", "click", "rich", PROVIDERS, AUTHORING}
 
 
 def loaded_after(code: str) -> set[str]:
@@ -39,6 +40,10 @@ def test_import_loads_nothing_heavy() -> None:
 
 def test_all_names_load_nothing_heavy() -> None:
     assert loaded_after("from winml_py import *") == set()
+
+
+def test_comparing_loads_nothing_of_authoring() -> None:
+    assert AUTHORING not in loaded_after("import winml_py.compare")
 
 
 def test_capabilities_are_there_after_the_plain_import() -> None:

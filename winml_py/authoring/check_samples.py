@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-from .._values import evaluate_to_arrays, open_session
-from ..core.base.agreement import HALF_TOLERANCE, as_numpy
+from .._values import evaluate_to_arrays, flatten_outputs, open_session
+from ..core.base.agreement import HALF_TOLERANCE
 from ..core.base.arrays import Array
 from ..core.base.winrt_object import private_state
 from ..core.model.model import LearningModel
@@ -131,27 +127,6 @@ def _check_sample(session: LearningModelSession, known: KnownAnswer) -> AnswerCh
         if problem:
             problems.append(problem)
     return AnswerCheck(sample, tuple(problems), largest)
-
-
-def flatten_outputs(outputs: Mapping[str, object]) -> dict[str, Array]:
-    """Outputs as arrays: of lists and maps, one for each element."""
-    return {name: array for key, value in outputs.items() for name, array in _flatten_output(key, as_numpy(value))}
-
-
-KEYS = ", keys"
-"""The suffix of a map's name for its keys."""
-
-
-def _flatten_output(name: str, value: Any) -> Iterator[tuple[str, Array]]:
-    if isinstance(value, list):
-        for index, element in enumerate(value):
-            yield from _flatten_output(f"{name}[{index}]", element)
-    elif isinstance(value, Mapping):
-        keys = sorted(value)
-        yield name, np.array([value[key] for key in keys])
-        yield f"{name}{KEYS}", np.array(keys, object)
-    else:
-        yield name, np.asarray(value)
 
 
 _NUMBERS = 4096

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._examples import find_example_shape, make_no_example_error
-from .._values import convert_pictures_to_bytes, evaluate_to_arrays, find_bytes_format
+from .._values import KEYS, convert_pictures_to_bytes, evaluate_to_arrays, find_bytes_format, flatten_outputs
 from ..core.base.agreement import FLOAT_TOLERANCE, as_numpy
 from ..core.base.arrays import Array
 from ..core.base.atomic_files import require_folder, translate_write_errors, write_atomically
@@ -33,7 +33,6 @@ from ..core.session.session import LearningModelSession
 from ..enums import TensorKind
 from ..errors import InvalidArgumentError, WinMLError
 from ..vision.detections import detections, may_be_detections
-from .check_samples import KEYS, flatten_outputs
 from .known_answers import (
     KEY,
     MAX_PIXELS,

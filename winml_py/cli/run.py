@@ -115,17 +115,17 @@ def run(
             names = labels_of(labels) if labels else loaded.labels
             classes = Classes(top_k, names)
             interpreter = VisionInterpreter(layout, threshold, names)
-            targets = list_targets(output, [label for label, _ in evaluations])
+            targets = list_targets(output, [input_name for input_name, _ in evaluations])
         results = []
         code = 0
-        for index, ((label, files), target) in enumerate(zip(evaluations, targets, strict=True)):
-            advance(index / len(evaluations), label)
+        for index, ((input_name, files), target) in enumerate(zip(evaluations, targets, strict=True)):
+            advance(index / len(evaluations), input_name)
             try:
-                with prefix_errors(label, *files.values()):
+                with prefix_errors(input_name, *files.values()):
                     if session.is_lost:  # an earlier input ended the engine's process
                         session = make_session()
                     if video := find_video(files):
-                        frames = partial(_advance_by_frames, advance, label, index, len(evaluations))
+                        frames = partial(_advance_by_frames, advance, input_name, index, len(evaluations))
                         result = write_video(session, video, target, interpreter, frames)
                     else:
                         result = _evaluate(session, files, target, classes, interpreter, labels)
@@ -134,7 +134,7 @@ def run(
                     raise
                 result = {"error": describe_error(error)}
                 code = code or error.exit_code
-            results.append({"model": model, "input": label} | result)
+            results.append({"model": model, "input": input_name} | result)
     emit({"results": results}, as_json, _print_results)
     if code:
         raise click.exceptions.Exit(code)
@@ -168,10 +168,12 @@ def _evaluate(
     return facts
 
 
-def _advance_by_frames(advance: Progress, label: str, before: int, count: int, done: int, total: int | None) -> None:
+def _advance_by_frames(
+    advance: Progress, input_name: str, before: int, count: int, done: int, total: int | None
+) -> None:
     """Advances the bar by the frames of a video, which is one of several inputs."""
     of = f" of {total:,}" if total else ""
-    advance((before + done / total) / count if total else None, f"{label}: frame {done:,}{of}")
+    advance((before + done / total) / count if total else None, f"{input_name}: frame {done:,}{of}")
 
 
 def _require_labels(path: str, labels: Sequence[str], outputs: Mapping[str, object]) -> None:

@@ -12,8 +12,7 @@ import numpy as np
 
 from .._examples import EXAMPLE, list_inputs, make_examples, tell_assumed_sizes
 from .._interpretation import Classes
-from .._values import convert_pictures_to_bytes, evaluate_to_tensors, match_inputs, open_session
-from ..authoring.check_samples import flatten_outputs, read_stored_answers
+from .._values import convert_pictures_to_bytes, evaluate_to_tensors, flatten_outputs, match_inputs, open_session
 from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, TOP1_KEPT, Agreement, compare_values
 from ..core.base.arrays import Array
 from ..core.base.messages import Facts
@@ -23,7 +22,7 @@ from ..core.session.result import LearningModelEvaluationResult
 from ..core.session.session import LearningModelSession
 from ..errors import InvalidArgumentError, InvalidBindingError, SizeMismatchError, WinMLError
 from ..vision.detections import Detections, detections, read_facts
-from ..vision.layouts import DetectionLayout, find_layouts, recognise_layout
+from ..vision.layouts import DetectionLayout, recognise_layout
 from ..vision.masks import find_segmentation, require_one_map
 from ..vision.outputs import find_placement, read_arrays, select_picture
 
@@ -221,7 +220,11 @@ def list_compared_inputs(
             raise InvalidArgumentError(
                 f"Expected one input for each of the {len(names)} names.", hint="Pass as many names, or none."
             )
-    elif answers := read_stored_answers(session.model):
+        return
+
+    from ..authoring.check_samples import read_stored_answers  # here, because it imports all of `authoring`
+
+    if answers := read_stored_answers(session.model):
         yield from ((str(known), known.make_values()) for known in answers)
     else:
         yield EXAMPLE, make_examples(list_inputs(session))
@@ -266,7 +269,7 @@ class Comparer:
         self._count = 0
         self._largest_of_objects = 0.0  # the largest difference of their scores
 
-    def add(self, label: str, results: Results, tolerance: float) -> None:
+    def add(self, input_name: str, results: Results, tolerance: float) -> None:
         """Compares the results of an input. The tolerance is that of numbers which have no other meaning.
 
         Raises:
@@ -279,12 +282,12 @@ class Comparer:
             raise InvalidArgumentError(f"Expected outputs of the same names, got {names}.", hint="Rename the outputs.")
         self._unshared = tuple(name for name in (*outputs, *second_outputs) if name not in shared)
         first, second = (flatten_outputs({name: result.outputs[name] for name in shared}) for result in results)
-        answers, names_read = self._compare_pictures(label, results)
+        answers, names_read = self._compare_pictures(input_name, results)
         for name in first | second:  # an element of a sequence may be on one side alone
             pair = first.get(name, _NOTHING), second.get(name, _NOTHING)
-            values = self._compare_values(label, name, *pair, tolerance)
+            values = self._compare_values(input_name, name, *pair, tolerance)
             if name not in names_read:  # numbers count where nothing says what they mean
-                answers += self._compare_classes(label, name, *pair) or [values]
+                answers += self._compare_classes(input_name, name, *pair) or [values]
         self._answers += [replace(answer, position=self._count) for answer in answers]
         self._count += 1
 
@@ -303,7 +306,7 @@ class Comparer:
             answers.append(replace(answer, difference=difference))
         return Comparison(sides, tuple(self._outputs.values()), tuple(answers), self._unshared)
 
-    def _compare_values(self, label: str, name: str, first: Array, second: Array, tolerance: float) -> Answer:
+    def _compare_values(self, input_name: str, name: str, first: Array, second: Array, tolerance: float) -> Answer:
         """Compares an output as numbers, and adds its difference to that of earlier inputs."""
         agreement = compare_values(first, second, tolerance)
         difference = measure_difference(name, first, second, agreement)
@@ -313,9 +316,9 @@ class Comparer:
         if not is_same and second_text == "numbers":
             second_text = f"others: {agreement}"
         lead = 2 * tolerance if first.size else 0
-        return Answer(label, name, "values", text, second_text, is_same, float(not is_same), lead)
+        return Answer(input_name, name, "values", text, second_text, is_same, float(not is_same), lead)
 
-    def _compare_classes(self, label: str, name: str, first: Array, second: Array) -> list[Answer]:
+    def _compare_classes(self, input_name: str, name: str, first: Array, second: Array) -> list[Answer]:
         """Compares the best classes in each entry of a batch of scores; no answers if nothing marks them as scores."""
         if first.shape != second.shape or first.dtype.kind != "f" or not first.size:
             return []
@@ -324,18 +327,18 @@ class Comparer:
         if not any(rows is not None and self._classes.find_best(name, rows[0]) for pair in pairs for rows in pair):
             return []
         answers = []
-        for entry_label, (rows, second_rows) in zip(_label_entries(label, len(pairs)), pairs, strict=True):
+        for entry_name, (rows, second_rows) in zip(_name_entries(input_name, len(pairs)), pairs, strict=True):
             if rows is not None and second_rows is not None:  # all or none: their shapes are the same
-                answers.append(self._compare_rows(entry_label, name, "classes", rows, second_rows))
+                answers.append(self._compare_rows(entry_name, name, "classes", rows, second_rows))
         return answers
 
-    def _compare_rows(self, label: str, name: str, kind: str, rows: Array, second_rows: Array) -> Answer:
+    def _compare_rows(self, input_name: str, name: str, kind: str, rows: Array, second_rows: Array) -> Answer:
         """Compares the best class of each row of scores."""
         text, winners, lead = self._find_winners(rows)
         second_text, second_winners, second_lead = self._find_winners(second_rows)
         changed = float((winners != second_winners).mean())
         is_same = changed <= 1 - TOP1_KEPT
-        return Answer(label, name, kind, text, second_text, is_same, changed, min(lead, second_lead))
+        return Answer(input_name, name, kind, text, second_text, is_same, changed, min(lead, second_lead))
 
     def _find_winners(self, rows: Array) -> tuple[str, Array, float]:
         """The best class of a single row as text; that of each row, or -1; and the least lead over a runner-up.
@@ -354,7 +357,7 @@ class Comparer:
         name = labels[winners[0]] if has_winner[0] else "NaN"
         return f"{name} ({best[0]:.4g})", winners, least_lead
 
-    def _compare_pictures(self, label: str, results: Results) -> tuple[list[Answer], list[str]]:
+    def _compare_pictures(self, input_name: str, results: Results) -> tuple[list[Answer], list[str]]:
         """Compares what a detector or a segmentation model found in each picture; no answers of other models.
 
         Returns:
@@ -371,26 +374,26 @@ class Comparer:
                 names_read = list(maps)
                 compare_picture = partial(self._compare_masks, results, names_read[0])
             else:
-                both_facts = [read_facts(result, find_placement(result, 0, None), labels) for result in results]
-                if not all(find_layouts(facts) for facts in both_facts):
-                    return [], []
-                found, layout = detections(results[0], labels=labels), recognise_layout(both_facts[0])
+                facts = read_facts(results[0], batch[0], labels)
+                layout, found = recognise_layout(facts), detections(results[0], labels=labels)
                 has_entries = layout not in (DetectionLayout.TORCHVISION, DetectionLayout.SCRFD)
-                names_read = both_facts[0].list_outputs(layout, found.has_masks)
+                names_read = facts.list_outputs(layout, found.has_masks)
                 compare_picture = partial(self._compare_objects, results, ", ".join(names_read), found.threshold)
             read = [array for result in results for name, array in read_arrays(result).items() if name in names_read]
             if has_entries and any(len(array) != len(batch) for array in read):
                 return [], []
-            entry_labels = _label_entries(label, len(batch))
-            return [compare_picture(index, entry) for index, entry in enumerate(entry_labels)], names_read
-        except WinMLError:  # of several possible layouts, or of NaN: the numbers count
+            entry_names = _name_entries(input_name, len(batch))
+            return [compare_picture(index, entry) for index, entry in enumerate(entry_names)], names_read
+        except WinMLError:  # of no layout or of several possible ones, or of NaN: the numbers count
             return [], []
 
-    def _compare_masks(self, results: Results, output: str, picture: int, label: str) -> Answer:
+    def _compare_masks(self, results: Results, output: str, picture: int, input_name: str) -> Answer:
         """Compares the best class at the places of a picture that both models saw."""
-        return self._compare_rows(label, output, "mask", *_find_seen_pixels(results, output, picture))
+        return self._compare_rows(input_name, output, "mask", *_find_seen_pixels(results, output, picture))
 
-    def _compare_objects(self, results: Results, output: str, threshold: float, picture: int, label: str) -> Answer:
+    def _compare_objects(
+        self, results: Results, output: str, threshold: float, picture: int, input_name: str
+    ) -> Answer:
         """Compares the objects in a picture above the threshold."""
         # From half the threshold on: with another score they may appear.
         read = partial(detections, threshold=threshold / 2, labels=self._classes.labels, picture=picture)
@@ -410,7 +413,7 @@ class Comparer:
         self._largest_of_objects = max(self._largest_of_objects, objects.difference, second_objects.difference)
         changed = (objects.lost + second_objects.lost) / max(1, objects.number + second_objects.number)
         lead = min(threshold, objects.lead, second_objects.lead)
-        return Answer(label, output, "objects", objects.text, second_objects.text, changed == 0, changed, lead)
+        return Answer(input_name, output, "objects", objects.text, second_objects.text, changed == 0, changed, lead)
 
 
 class _Objects(NamedTuple):
@@ -471,9 +474,8 @@ def _is_alike(first: Detections, second: Detections, index: int, match: int) -> 
     if first.points is None or second.points is None:
         return True
     points, second_points = first.points[index], second.points[match]
-    is_seen = (
-        np.maximum(points, second_points)[:, 2:].min(axis=1, initial=1) > 0.5
-    )  # by the confidence, if there is one
+    # By the confidence, if there is one.
+    is_seen = np.maximum(points, second_points)[:, 2:].min(axis=1, initial=1) > 0.5
     distances = np.hypot(*(points - second_points)[is_seen, :2].T)
     reach = POINT_REACH * (first.boxes[index, 2:] - first.boxes[index, :2]).max()
     return bool(distances.max(initial=0) <= reach)
@@ -486,8 +488,8 @@ def _as_rows(entry: Array) -> Array | None:
     return entry if entry.ndim == 2 else None
 
 
-def _label_entries(label: str, count: int) -> list[str]:
-    return [f"{label}[{index}]" for index in range(count)] if count > 1 else [label]
+def _name_entries(input_name: str, count: int) -> list[str]:
+    return [f"{input_name}[{index}]" for index in range(count)] if count > 1 else [input_name]
 
 
 def _find_seen_pixels(results: Results, name: str, picture: int) -> tuple[Array, Array]:

@@ -97,7 +97,7 @@ class ConversionReport:
             if output.not_finite:
                 words.append(f"{output.not_finite} not finite")
             if output.top1 is not None:
-                changed = f"changed in {100 * (1 - output.top1):.2g} %" if output.top1 < 1 else "the same in 100 %"
+                changed = f"changed in {100 * (1 - output.top1):.3g} %" if output.top1 < 1 else "the same in 100 %"
                 words.append(f"top-1 {changed} of the rows with a clear winner")
             if output.near_ties:
                 ties = f"{output.near_ties:,} near tie{'s' * (output.near_ties > 1)}"

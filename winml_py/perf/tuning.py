@@ -183,7 +183,7 @@ def search(
     best = default
     trials = []
     with use_temporary_cache():  # losing candidates would fill the cache, and push out used entries
-        comparison = Comparison(model, device, inputs, examples, default)
+        comparison = OptionsComparison(model, device, inputs, examples, default)
         changes = list_changes(device)
         for index, (words, change) in enumerate(changes):
             progress(index / (len(changes) + 1), words)
@@ -216,7 +216,7 @@ def _merge(options: Facts, change: Facts) -> Facts:
     return options | {key: options[key] | value if isinstance(value, dict) else value for key, value in change.items()}
 
 
-class Comparison:
+class OptionsComparison:
     """Compares options on inputs: the results with those of the default options, and the times.
 
     Args:

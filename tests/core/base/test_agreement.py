@@ -70,6 +70,7 @@ def test_a_few_winners_of_many_are_named_and_not_rounded_away() -> None:
     came[:20] = [0, 1, 0]
     agreement = compare_values(expected, came, 0.999)._replace(error=0.0)
     assert str(agreement) == "the largest element changes in 2 % of the rows"
+    assert str(agreement._replace(top1=0.0)) == "the largest element changes in 100 % of the rows"
     assert compare_top1(expected, came, HALF_TOLERANCE)[0] == pytest.approx(0.98)
 
 

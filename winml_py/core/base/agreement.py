@@ -48,7 +48,7 @@ class Agreement(NamedTuple):
 
     def __str__(self) -> str:
         if not self.is_good and self.error <= self.tolerance and self.top1 is not None:
-            return f"the largest element changes in {100 * (1 - self.top1):.2g} % of the rows"
+            return f"the largest element changes in {100 * (1 - self.top1):.3g} % of the rows"
         if np.isinf(self.error):
             return "the results are empty, or differ in shape, in whole numbers or texts, or in what is NaN or infinite"
         return f"the results differ by {self.error:.1e}; the tolerance is {self.tolerance:g}"
@@ -185,7 +185,7 @@ def compare_top1(expected: Array, actual: Array, tolerance: float) -> tuple[floa
     """`Agreement.top1` and `Agreement.near_ties` of one output."""
     if expected.shape != actual.shape or not np.isfinite(expected).all():
         return None, 0
-    by_axis = [_compare_rows(expected, actual, axis, tolerance) for axis in _find_class_axes(expected.shape)]
+    by_axis = [_compare_axis(expected, actual, axis, tolerance) for axis in _find_class_axes(expected.shape)]
     shares = [share for share, _ in by_axis if share is not None]
     return min(shares, default=None), max((near_ties for _, near_ties in by_axis), default=0)
 
@@ -201,7 +201,7 @@ def _find_class_axes(shape: tuple[int, ...]) -> set[int]:
     return {axis, 2} if len(shape) == 3 else {axis} if shape[axis] > 4 else set()
 
 
-def _compare_rows(expected: Array, actual: Array, axis: int, tolerance: float) -> tuple[float | None, int]:
+def _compare_axis(expected: Array, actual: Array, axis: int, tolerance: float) -> tuple[float | None, int]:
     rows = np.moveaxis(expected.astype(np.float64), axis, -1)
     top_two = np.partition(rows, -2)[..., -2:]
     leads, magnitudes = top_two[..., 1] - top_two[..., 0], np.abs(rows).max(-1)

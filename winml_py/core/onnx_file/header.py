@@ -107,7 +107,6 @@ class Header:
     def __init__(self) -> None:
         self.ir_version = 0
         self.producer_name = ""
-        self.producer_version = ""
         self.domain = ""
         self.model_version = 0
         self.doc_string = ""
@@ -118,7 +117,6 @@ class Header:
         self.input_fields: list[tuple[str, Field]] = []
         self.outputs: list[ValueInfo] = []
         self.weights: list[Weight] = []
-        self.node_count = 0
         self.graph = _NO_GRAPH
 
 
@@ -131,8 +129,6 @@ def read_header(buffer: ModelBytes) -> Header:
                 header.ir_version = item.read_signed()
             case 2:
                 header.producer_name = item.read_text(buffer)
-            case 3:
-                header.producer_version = item.read_text(buffer)
             case 4:
                 header.domain = item.read_text(buffer)
             case 5:
@@ -163,8 +159,7 @@ def _read_graph(buffer: ModelBytes, graph: Field, header: Header) -> None:
     for item in read_fields(buffer, graph.value, graph.end):
         match item.number:
             case 1:
-                item.require(BYTES)
-                header.node_count += 1
+                item.require(BYTES)  # a node
             case 2:
                 header.graph_name = item.read_text(buffer)
             case 5:
