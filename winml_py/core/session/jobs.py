@@ -34,7 +34,7 @@ from .result import LearningModelEvaluationResult
 from .sources import Item, read_value
 from .state import BindingState, SessionState
 
-Features = Mapping[str, Any]
+Values = Mapping[str, Any]
 """Values by the names of features."""
 
 _compared: WeakSet[SessionState] = WeakSet()
@@ -87,7 +87,7 @@ class Jobs:
     def run(self, items: list[Item]) -> list[LearningModelEvaluationResult]:
         """The items' results, in order; failed ones hold their error."""
         results: dict[int, LearningModelEvaluationResult] = {}
-        loaded: dict[int, Features] = {}
+        loaded: dict[int, Values] = {}
         for item in items:
             try:
                 loaded[item.number] = self._load(item)
@@ -100,32 +100,32 @@ class Jobs:
             results[item.number]._source, results[item.number]._index = item.source, item.number
         return [results[item.number] for item in items]
 
-    def _load(self, item: Item) -> Features:
+    def _load(self, item: Item) -> Values:
         """The item's values by name, with files read; raises the item's error."""
-        features = item.value
-        if isinstance(features, WinMLError):
-            raise features
-        if not isinstance(features, Mapping):
+        values = item.value
+        if isinstance(values, WinMLError):
+            raise values
+        if not isinstance(values, Mapping):
             if len(self._inputs) != 1:
                 raise InvalidArgumentError(
-                    f"Expected a value for each of {len(self._inputs)} inputs, got one {type_name(features)}.",
+                    f"Expected a value for each of {len(self._inputs)} inputs, got one {type_name(values)}.",
                     hint=f"Pass {{name: value}} with the names {', '.join(self._inputs) or 'none'}.",
                 )
-            features = {next(iter(self._inputs)): features}
+            values = {next(iter(self._inputs)): values}
         if self._session_state.is_silent:  # Windows ML takes no files
-            return dict(features)
+            return dict(values)
         return {
             name: read_value(self._inputs[name], value, self._fast_decode) if name in self._inputs else value
-            for name, value in features.items()
+            for name, value in values.items()
         }
 
-    def _run_one(self, features: Features) -> LearningModelEvaluationResult:
+    def _run_one(self, values: Values) -> LearningModelEvaluationResult:
         try:
-            return self._evaluate(features)
+            return self._evaluate(values)
         except WinMLError as error:
             return _make_failed_result(error)
 
-    def _run_batch(self, items: Sequence[Features]) -> list[LearningModelEvaluationResult]:
+    def _run_batch(self, items: Sequence[Values]) -> list[LearningModelEvaluationResult]:
         """One evaluation for all; if it fails, one for each, so that an error stays with its item.
 
         Raises:
@@ -133,20 +133,20 @@ class Jobs:
         """
         names = items[0].keys()
         # Values for outputs, and names that the model lacks, are not batched.
-        if any(name not in self._inputs for name in names) or any(features.keys() != names for features in items):
-            return [self._run_one(features) for features in items]
+        if any(name not in self._inputs for name in names) or any(values.keys() != names for values in items):
+            return [self._run_one(values) for values in items]
         try:
-            sources = [{name: self._prepare(name, value) for name, value in features.items()} for features in items]
+            sources = [{name: self._prepare(name, value) for name, value in values.items()} for values in items]
             entries = [{_count_entries(source) for source in item.values()} for item in sources]
             if any(len(sizes) != 1 for sizes in entries):  # the inputs of an item do not have one entry each
-                return [self._run_one(features) for features in items]
+                return [self._run_one(values) for values in items]
             counts = [sizes.pop() for sizes in entries]
             result = self._evaluate({name: _join([item[name] for item in sources]) for name in names})
             parts = {name: _split_value(name, value, counts) for name, value in result.outputs.items()}
             mixed_output = None if self._session_state in _compared else self._find_mixed_output(items, parts)
         # Arrays whose shapes do not match raise numpy's ValueError. One by one, only the faulty items fail.
         except (WinMLError, KeyError, ValueError):
-            return [self._run_one(features) for features in items]
+            return [self._run_one(values) for values in items]
         if mixed_output is not None:
             raise InvalidArgumentError(
                 f"Items cannot be batched: in a batch of {len(items)}, the output {mixed_output} differs from the "
@@ -169,28 +169,29 @@ class Jobs:
             prepared = prepare(open_deferred(prepared), feature, properties)
         return prepared.source.to_numpy() if isinstance(prepared.source, Tensor) else prepared.source
 
-    def _find_mixed_output(self, items: Sequence[Features], parts: Mapping[str, Sequence[object]]) -> str | None:
+    def _find_mixed_output(self, items: Sequence[Values], parts: Mapping[str, Sequence[object]]) -> str | None:
         """The name of an output that differs if the items are evaluated one by one, or None.
 
         Batches are compared until, in each output, two items have a finite number at the same place: a number that is
         mixed with NaN is NaN, as it may be alone.
         """
-        alone = [self._evaluate(features).outputs for features in items]
+        alone = [self._evaluate(values).outputs for values in items]
         is_settled = True
         for name, values in parts.items():
             rows = [_read_entries(outputs[name]) for outputs in alone]
             expected, actual = np.concatenate(rows), np.concatenate([_read_entries(value) for value in values])
             is_equal = np.array_equal(expected, actual, equal_nan=expected.dtype.kind == "f")
-            is_text = expected.dtype == object
+            # Levels of pictures are nearly equal if they differ by a few; other whole numbers, such as classes, are not.
+            is_exact = expected.dtype.kind in "Oib" or expected.dtype in (np.uint16, np.uint32, np.uint64)
             # Half precision's tolerance, as a batch may be rounded differently in any precision, and to whole levels.
-            if not is_equal and (is_text or compute_relative_error(expected, actual) > HALF_TOLERANCE):
+            if not is_equal and (is_exact or compute_relative_error(expected, actual) > HALF_TOLERANCE):
                 return name
-            is_settled &= is_text or bool((np.sum([np.isfinite(row).any(0) for row in rows], 0) > 1).any())
+            is_settled &= expected.dtype == object or bool((np.sum([np.isfinite(row).any(0) for row in rows], 0) > 1).any())
         if is_settled:
             _compared.add(self._session_state)
         return None
 
-    def _evaluate(self, features: Features) -> LearningModelEvaluationResult:
+    def _evaluate(self, values: Values) -> LearningModelEvaluationResult:
         """Evaluates the values of one item or batch, with a binding that no other thread uses meanwhile.
 
         Raises:
@@ -201,10 +202,10 @@ class Jobs:
         except IndexError:
             binding = BindingState(self._session_state)
         binding.forget()  # otherwise the item would keep what an earlier one bound
-        for name, value in features.items():
+        for name, value in values.items():
             binding.bind(name, value, self._properties.get(name, NO_PROPERTIES))
-        if len(binding.values) < len(features):
-            self._session_state.require_distinct(features)
+        if len(binding.values) < len(values):
+            self._session_state.require_distinct(values)
         result = binding.evaluate()
         self._bindings.append(binding)  # after a failure, some inputs may be bound: such a binding is not used again
         return result
