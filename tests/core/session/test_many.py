@@ -15,7 +15,7 @@ import pytest
 from onnx import TensorProto, helper
 from PIL import Image, ImageSequence
 
-from helpers.models import STRING, data, tensor, unary
+from helpers.models import INT64, STRING, data, tensor, unary
 from helpers.paths import MODELS, PICTURES
 from helpers.sessions import open_session
 from winml_py import (
@@ -114,6 +114,21 @@ def test_a_model_that_mixes_the_items_of_a_batch_is_refused(operator: str) -> No
         list(opened.evaluate_many(items, batch=3))
     alone = list(opened.evaluate_many(items))
     assert negated(alone) == [[[0, 0]]] * 6
+
+
+@pytest.mark.parametrize("kind", [INT64, TensorProto.INT32])
+def test_whole_numbers_that_a_batch_changes_by_little_are_mixed(kind: int) -> None:
+    """1000 plus the item, less the largest item of its batch: 1000 alone, and 996 in a batch with 5."""
+    dtype = helper.tensor_dtype_to_np_dtype(kind)
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["largest"], axes=[0], keepdims=1),
+        helper.make_node("Sub", ["x", "largest"], ["difference"]),
+        helper.make_node("Add", ["difference", "thousand"], ["y"]),
+    ]
+    ends = [tensor(name, ["n", 1], kind) for name in "xy"]
+    session = open_session(data(nodes, ends[:1], ends[1:], {"thousand": np.array(1000, dtype)}))
+    with pytest.raises(InvalidArgumentError, match="in a batch of 2, the output y differs"):
+        list(session.evaluate_many([np.array([[item]], dtype) for item in (1, 5)], batch=2))
 
 
 @pytest.mark.parametrize("first", [[np.nan, np.nan], [1, np.nan], [np.nan, 1]])

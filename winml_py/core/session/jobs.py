@@ -181,12 +181,14 @@ class Jobs:
             rows = [_read_entries(outputs[name]) for outputs in alone]
             expected, actual = np.concatenate(rows), np.concatenate([_read_entries(value) for value in values])
             is_equal = np.array_equal(expected, actual, equal_nan=expected.dtype.kind == "f")
-            # Levels of pictures are nearly equal if they differ by a few; other whole numbers, such as classes, are not.
+            # Half precision's tolerance, as a batch may be rounded differently in any precision, and pictures to other
+            # levels. Classes, counts and texts are the same or not.
             is_exact = expected.dtype.kind in "Oib" or expected.dtype in (np.uint16, np.uint32, np.uint64)
-            # Half precision's tolerance, as a batch may be rounded differently in any precision, and to whole levels.
             if not is_equal and (is_exact or compute_relative_error(expected, actual) > HALF_TOLERANCE):
                 return name
-            is_settled &= expected.dtype == object or bool((np.sum([np.isfinite(row).any(0) for row in rows], 0) > 1).any())
+            is_settled &= expected.dtype == object or bool(
+                (np.sum([np.isfinite(row).any(0) for row in rows], 0) > 1).any()
+            )
         if is_settled:
             _compared.add(self._session_state)
         return None
