@@ -301,7 +301,7 @@ TAUGHT = (
     (
         "open_session(MODELS / 'digits_batch.onnx', engine=None).evaluate_features("
         "{'image': np.zeros((4, 1, 28, 28), np.float32)})",
-        "Bind the sizes that batch_size_override",
+        "set options.batch_size_override = 0",
     ),
     ("next(iter(session.evaluate_many('picsss'))).outputs", "picsss: There is no such picture or folder."),
     ("setattr(Operation(), 'completed', print)", "add_done_callback", "Operation().add_done_callback(print)"),
