@@ -141,15 +141,9 @@ def describe_size_mismatch(sizes: Shape, descriptor: ShapedDescriptor) -> str:
     wrong = _describe_wrong_sizes(sizes, expected)
     if not wrong or not sizes or not expected:
         return wrong
-    if (
-        expected[0] == 1
-        and sizes[0] > 1
-        and not _describe_wrong_sizes(sizes[1:], expected[1:])
-        and max(sizes[1:], default=1) > 1
-    ):
-        return (
-            f"{wrong} Bind one row at a time. If the model leaves the batch free, set options.batch_size_override = 0."
-        )
+    # Only the batch is another, and this is no column that is meant as a row.
+    if expected[0] == 1 and max(sizes[1:], default=1) > 1 and not _describe_wrong_sizes(sizes[1:], expected[1:]):
+        return f"{wrong} Bind one row at a time, or to leave the batch free, set options.batch_size_override = 0."
     pixels = _describe_pixels(sizes, descriptor)
     code = arrange(sizes, descriptor)
     if code:
