@@ -132,6 +132,13 @@ def test_a_sequence_is_copied_at_bind() -> None:
     assert [element.to_numpy().tolist() for element in outputs(bound)["Y"]] == [[8, 8], [[7]], [[7]]]
 
 
+def test_a_placeholder_in_a_sequence_is_refused() -> None:
+    bound, placeholder = sequences(), TensorInt64Bit.create([2])
+    with pytest.raises(InvalidBindingError, match="X is an input, but has no associated resources to bind"):
+        bound.bind("X", [np.array([1]), placeholder])
+    assert placeholder.is_placeholder
+
+
 def test_a_sequence_of_tensors_goes_in_and_out() -> None:
     bound = sequences()
     elements = [TensorInt64Bit.create_from_array([2], [1, 2]), np.array([[3]])]

@@ -146,23 +146,30 @@ def prepare(
         source = wrap_memory(source)
     properties.refuse_picture_properties(feature.name, value)
     if not isinstance(source, Tensor):
+        for element in () if isinstance(source, Mapping) else source:  # a map holds no tensors
+            _require_data(element, feature)
         converted = convert_for_engine(source, feature)
         if converted is None:
             hint = make_value_hint(source, feature)
             raise make_mismatch_error(InvalidBindingError, feature, format_container(source), hint)
         return Prepared(feature, value, converted)
     check_tensor(source, feature, needs_cast(source, feature))
+    _require_data(source, feature)
     storage = private_state(source)
-    if source.is_placeholder:
-        hint = "Create the tensor with create_from_array or from_numpy"
-        hint += ", or write to its to_numpy()." if storage.shape else "."
-        raise InvalidBindingError(
-            f"The model variable {feature.name} is an input, but has no associated resources to bind.", hint=hint
-        )
     if storage.device_array is not None:
         storage.require_valid()
         require_location(storage.device_array, feature, location)
     return Prepared(feature, value, source)
+
+
+def _require_data(value: object, feature: FeatureDescriptor) -> None:
+    """Refuses a placeholder: as an input, it would be zeros."""
+    if isinstance(value, Tensor) and value.is_placeholder:
+        hint = "Create the tensor with create_from_array or from_numpy"
+        hint += ", or write to its to_numpy()." if private_state(value).shape else "."
+        raise InvalidBindingError(
+            f"The model variable {feature.name} is an input, but has no associated resources to bind.", hint=hint
+        )
 
 
 def open_deferred(prepared: Prepared) -> Any:
