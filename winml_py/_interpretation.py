@@ -100,10 +100,13 @@ KINDS = (AUTO, MASKS, *(layout.value for layout in DetectionLayout), NONE)
 
 
 class VisionAnswer(NamedTuple):
-    """What a model found in a picture: facts, and a function that draws them on the picture, if that is possible."""
+    """What a model found in a picture: facts, a function that draws them on the picture, if that is possible, and the
+    class of each pixel, if the model gives it.
+    """
 
     facts: Facts
     draw: Callable[[Any], Image] | None = None
+    classes: Array | None = None
 
 
 class VisionInterpreter(NamedTuple):
@@ -185,7 +188,7 @@ def _describe_regions(segmentation: Segmentation) -> VisionAnswer:
             if index < len(segmentation.labels):
                 facts["label"] = segmentation.labels[index]
             regions.append(facts)
-    return VisionAnswer({"regions": regions}, segmentation.draw)
+    return VisionAnswer({"regions": regions}, segmentation.draw, segmentation.classes)
 
 
 def describe_answer(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -31,8 +31,10 @@ class Answer:
 class Client:
     """Asks an application. A path reaches it decoded, dots and slashes included."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, headers: Mapping[str, str] | None = None, query: str = "") -> None:
         self._app = app
+        self._headers = {"host": "127.0.0.1", **(headers or {})}
+        self._query = query
 
     def get(self, path: str) -> Answer:
         return asyncio.run(self.ask("GET", path, b""))
@@ -65,8 +67,8 @@ class Client:
             "path": unquote(path),
             "raw_path": path.encode(),
             "root_path": "",
-            "query_string": b"",
-            "headers": [(b"host", b"127.0.0.1")],
+            "query_string": self._query.encode(),
+            "headers": [(name.encode(), value.encode()) for name, value in self._headers.items()],
             "server": ("127.0.0.1", 80),
         }
         await self._app(scope, receive, send)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import http.client
+import io
 import json
+import os
 import re
 import socket
 import sys
@@ -18,6 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import helper
+from PIL import Image
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -29,7 +33,15 @@ from helpers.paths import MODELS, PICTURES
 from helpers.processes import drop_line_of_wine
 from helpers.serving import Service, run_service
 from helpers.waiting import wait_until
-from winml_py import ImageFeatureValue, LearningModel, LearningModelSession, LearningModelSessionOptions, serve
+from winml_py import (
+    ImageContract,
+    ImageFeatureValue,
+    LearningModel,
+    LearningModelSession,
+    LearningModelSessionOptions,
+    scaling,
+    serve,
+)
 from winml_py.errors import InvalidArgumentError
 
 SEVEN = (PICTURES / "seven.png").read_bytes()
@@ -84,6 +96,7 @@ def test_the_first_page_has_lines_to_try(service: Service) -> None:
     text = service.ask("/").body.decode()
     assert f"curl --data-binary @picture.jpg {service.address}models/digits" in text
     assert f"curl {service.address}v2/models/loop" in text
+    assert service.ask("/v2/models").facts == {"models": ["digits", "shapes", "gather", "loop"]}
 
 
 @pytest.mark.parametrize(
@@ -253,9 +266,122 @@ def test_another_address(tmp_path: Path) -> None:
         assert "it does not authenticate" in service.log.read_text()
         names = {"pictures.example": 200, "localhost:80": 200, "127.0.0.1": 200, "10.0.0.7": 421, "evil.com": 421}
         for host, status in names.items():
-            assert service.ask("/v2/health/live", headers={"Host": host}).status == status
+            assert service.ask("/v2", headers={"Host": host}).status == status
+            for path in ("health/live", "health/ready", "models/digits/ready", "models/digits/versions/1/ready"):
+                assert service.ask(f"/v2/{path}", headers={"Host": host}).status == 200
         own = {"Host": "pictures.example", "Origin": "https://pictures.example"}
         assert service.ask("/v2", headers=own).status == 200
+        answer = service.ask("/models/ready", SEVEN, headers={"Host": "evil\x1b.com"})  # no address of a probe
+        text = "The host 'evil\\x1b.com' is not allowed. If clients use it, allow it: --allow-host NAME"
+        assert (answer.status, answer.facts["error"].startswith(text)) == (421, True)
+        assert service.lines("POST /models/ready 421")[0].count(text) == 1
+
+
+@pytest.mark.parametrize(
+    ("allowed", "host", "is_own"),
+    [
+        ("api.example", "API.example:8000", True),
+        ("Api.example:80", "api.example:80", True),
+        ("api.example:80", "api.example:81", False),
+        ("api.example", "api.example.evil", False),
+        ("my_service", "my_service", True),
+        ("10.0.0.7", "10.0.0.7:80", True),
+        ("10.0.0.0/8", "10.9.9.9", True),
+        ("10.0.0.0/8", "11.0.0.1:8000", False),
+        ("10.0.0.0/8", "10.9.9.9.evil", False),
+        ("fd00::/8", "[fd00::1]:8000", True),
+        ("fd00::/8", "[fe00::1]", False),
+        ("::1", "[::1]:80", True),
+        ("[::1]:80", "[::1]:80", True),
+        ("*", "anything:1", True),
+        ("*", "", True),
+    ],
+)
+def test_hosts(allowed: str, host: str, is_own: bool) -> None:
+    """Names, addresses and networks. Whatever is allowed, another origin's page is not."""
+    app = serve.app({}, serve.Limits(hosts=frozenset({allowed})))
+
+    def ask(**headers: str) -> int:
+        return asyncio.run(Client(app=app, headers={"host": host, **headers}).ask("GET", "/v2", b"")).status_code
+
+    assert ask() == (200 if is_own else 421)
+    assert ask(origin=f"https://{host}") == (200 if is_own else 421)
+    assert ask(origin="http://evil.example") == (403 if is_own else 421)
+
+
+@pytest.mark.parametrize("host", ["http://x y/", "http://api.example", "10.0.0.0/33", "a b", "", "10.0.0.1/8", "*.com"])
+def test_what_is_no_host(host: str) -> None:
+    words = r"Allow names, addresses, networks or \*, as in --allow-host"
+    with pytest.raises(InvalidArgumentError, match=rf"^'?{re.escape(host)}'? .*{words}"):
+        serve.Limits(hosts=frozenset({host}))
+
+
+def test_a_length_that_is_stated_twice(service: Service) -> None:
+    """A proxy may take one, and the service the other: what follows is not read."""
+    head = b"GET /v2 HTTP/1.1\r\nHost: localhost:%d\r\n" % service.port
+    lengths = b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    with service.send(head + lengths + head + b"\r\n") as connection:
+        answer = connection.makefile("rb").read()  # until the server closes it
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.endswith(b'{"error": "Expected Content-Length or Transfer-Encoding, got both."}')
+
+
+def test_query_parameters(service: Service) -> None:
+    cases = {
+        "/models/digits?pictures=png": "pictures: Expected base64, got 'png'.",
+        "/models/digits?topk=3&pictures=base64": "There is no query parameter 'topk'. Known: pictures.",
+        "/v2/models/digits/infer?pictures=base64": "There is no query parameter 'pictures'. Known: none.",
+    }
+    for path, words in cases.items():
+        answer = service.ask(path, SEVEN)
+        assert (answer.status, answer.facts["error"]) == (400, words)
+    assert service.ask("/v2/health/live?pretty").status == 400
+
+
+def test_pictures_as_files_and_in_json() -> None:
+    cat, app = PICTURES / "cat.jpg", serve.app({name: MODELS / f"{name}.onnx" for name in ("edges", "digits")})
+    with LearningModelSession(LearningModel.load(MODELS / "edges.onnx")) as session:
+        expected = session.evaluate_features({"image": ImageFeatureValue.load(cat)}).outputs["result"].to_pil()
+
+    def ask(path: str, accept: str = "", query: str = "") -> Any:
+        client = Client(app=app, headers={"accept": accept}, query=query)
+        return asyncio.run(client.ask("POST", f"/models/{path}", cat.read_bytes()))
+
+    answer = ask("edges", "image/png;q=0.9")
+    assert answer.headers["content-type"] == "image/png"
+    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(answer.content))), np.asarray(expected))
+    found = ask("edges", query="pictures=base64").json()["results"][0]
+    assert found["pictures"].keys() == {"result"}
+    assert base64.b64decode(found["pictures"]["result"]) == answer.content
+    for accept in ("", "*/*", "application/json, image/png"):
+        assert ask("edges", accept).json()["results"] == [{k: v for k, v in found.items() if k != "pictures"}]
+    assert ask("digits", query="pictures=base64").json()["results"][0]["pictures"] == {}
+    words = "The answer has no picture and no mask. Accept application/json."
+    answer = ask("digits", "image/png")
+    assert (answer.status_code, answer.json()["error"]) == (406, words)
+
+
+@pytest.mark.parametrize("count", [3, 300])
+def test_the_mask_of_a_model_of_regions(count: int, tmp_path: Path) -> None:
+    """A level for each class, the highest where the picture was cropped."""
+    scores = np.zeros((1, count, 4, 4), np.float32)
+    scores[0, count - 1, :, :2], scores[0, 1, :, 2:] = 1, 1
+    nodes = [helper.make_node("Mul", ["image", "zero"], ["none"]), helper.make_node("ReduceSum", ["none"], ["nothing"])]
+    nodes.append(helper.make_node("Add", ["scores", "nothing"], ["regions"]))
+    ends = [tensor("image", [1, 3, 4, 4])], [tensor("regions", [1, count, 4, 4])]
+    (tmp_path / "regions.onnx").write_bytes(data(nodes, *ends, {"scores": scores, "zero": np.zeros(1, np.float32)}))
+    model = LearningModel.load(tmp_path / "regions.onnx")
+    model.contracts["image"] = ImageContract(scaling=scaling.ShortestSide(4))
+    app = serve.app({"regions": model})
+    app.models["regions"].labels = [f"class {number}" for number in range(count)]
+    file = io.BytesIO()
+    Image.new("RGB", (8, 4)).save(file, "PNG")
+    answer = asyncio.run(
+        Client(app=app, headers={"accept": "image/png"}).ask("POST", "/models/regions", file.getvalue())
+    )
+    unseen = [255 if count < 255 else 65535] * 2
+    row = [*unseen, count - 1, count - 1, 1, 1, *unseen]
+    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(answer.content))), [row] * 4)
 
 
 def test_the_log_and_the_metrics(tmp_path: Path) -> None:
@@ -340,6 +466,32 @@ def test_a_model_that_nobody_asks_for_is_let_go(tmp_path: Path) -> None:
         assert b"winml_models_loaded 1.0" in service.ask("/metrics").body
 
 
+def test_a_model_that_was_replaced_is_loaded_when_it_was_idle(tmp_path: Path) -> None:
+    """The service is not ready after a file that cannot be loaded, until there is another one."""
+    path = tmp_path / "m.onnx"
+
+    def replace(content: bytes) -> None:
+        wait_until(lambda: b"winml_models_loaded 0.0" in service.ask("/metrics").body)
+        (tmp_path / "new").write_bytes(content)
+        os.replace(tmp_path / "new", path)
+
+    def infer() -> Any:
+        return service.infer("m", x=("FP32", [2], [-3, 4]))
+
+    path.write_bytes(unary("Neg", [2]))
+    with run_service(tmp_path / "log", path, "--idle", 0.3) as service:
+        assert infer().facts["outputs"][0]["data"] == [3, -4]
+        replace(unary("Abs", [2]))
+        assert infer().facts["outputs"][0]["data"] == [3, 4]
+        replace(b"no model")
+        assert infer().status == 500
+        assert service.ask("/v2/health/ready").status == 503
+        assert service.ask("/v2/models/m/ready").facts == {"name": "m", "ready": False}
+        replace(unary("Relu", [2]))
+        wait_until(lambda: service.ask("/v2/health/ready").status == 200)
+        assert infer().facts["outputs"][0]["data"] == [0, 4]
+
+
 @pytest.mark.posix("GetProcessTimes of Wine tells no times of other processes")
 def test_an_engine_that_dies(tmp_path: Path, folder: Path) -> None:
     with run_service(tmp_path / "log", folder / "loop.onnx", MODELS / "digits.onnx", "--isolated") as service:
@@ -391,7 +543,9 @@ def test_exit_codes(tmp_path: Path) -> None:
     words = require_failure(2, "serve", MODELS / "digits.onnx", MODELS / "digits.onnx")
     assert "Another model is named digits. Write NAME=" in words
     two = (MODELS / "digits.onnx", MODELS / "shapes.onnx", "--labels", MODELS / "digits.labels.txt")
-    assert "--labels names the classes of one model" in require_failure(2, "serve", *two)
+    assert "--labels names the classes of one model. For several, put a labels.txt" in require_failure(2, "serve", *two)
+    words = require_failure(4, "serve", MODELS / "digits.onnx", "--port", 0, "--allow-host", "http://x y/")
+    assert "'http://x y/' does not appear" in words
 
 
 def test_the_labels_of_a_model_that_has_none(tmp_path: Path) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from .._interpretation import Classes
 from ..core.base.messages import Facts
 from ..core.contracts.labels import labels_of
+from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
+from ..core.session.options import LearningModelSessionOptions
 from .arguments import Setup, isolated_option, json_option, labels_option, setup_options
 from .failures import prefix_errors
 from .files import list_models
@@ -24,7 +26,7 @@ from .style import emit, print_line
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True)
 @click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="The address to listen on.  [127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, metavar="N", help="The port, or 0 for a free one.")
-@click.option("--allow-host", "names", multiple=True, metavar="NAME", help="A host name that clients use. Repeatable.")
+@click.option("--allow-host", "names", multiple=True, metavar="NAME", help="A host that clients use, or *. Repeatable.")
 @click.option("--idle", type=click.FloatRange(0), default=0, metavar="S", help="Close a model after S idle seconds.")
 @click.option("--max-waiting", "waiting", type=click.IntRange(1), metavar="N", help="Requests at once.  [128]")
 @click.option("--max-seconds", "seconds", type=click.FloatRange(0.1), metavar="S", help="Limit for a request.  [30]")
@@ -53,25 +55,23 @@ def serve(
     Clients send a picture to POST /models/NAME, or use the KServe protocol. A MODEL is a file, NAME=FILE, a published
     folder, or a folder of models. To stop the service after the running requests, press Ctrl-C.
     """
+    from .._http import Hosts
     from ..serve.models import ServedModel
     from ..serve.server import ModelServer
     from ..serve.service import Limits, Service, write_example_call
 
     setup = replace(setup, isolated=isolated)
-    device = LearningModelDevice.find(setup.device)  # before models are read
+    Hosts(names)  # refused before models are read, as is a device
+    device = LearningModelDevice.find(setup.device)
     files = _name_models(models)
     if labels and len(files) > 1:
-        raise click.UsageError("--labels names the classes of one model. Serve other models with another command.")
+        hint = "For several, put a labels.txt into the folder of each model, and serve the folders."
+        raise click.UsageError(f"--labels names the classes of one model. {hint}")
     served = []
     for name, path in files.items():
         with prefix_errors(path, labels, setup.settings):
-            model = setup.load(path)
-            options = setup.make_options(model)
-            if not setup.settings:
-                options.intra_op_num_threads = 1  # requests are evaluated concurrently, one per core
-            served.append(ServedModel(name, model, device, options, idle))
-            if labels:
-                served[-1].classes = Classes(None, labels_of(labels))
+            names_of_classes = labels_of(labels) if labels else ()
+            served.append(ServedModel(name, partial(_load, setup, path), device, idle, names_of_classes))
     server = ModelServer(host, port)
     stated = {name: limit for name, limit in limits.items() if limit is not None}
     service = Service(served, Limits(hosts=frozenset(server.hosts.union(names)), **stated))
@@ -83,6 +83,14 @@ def serve(
             "Other machines can reach it, and it does not authenticate clients. Use a proxy that does.", is_error=True
         )
     server.run(service, log == "json")
+
+
+def _load(setup: Setup, path: str) -> tuple[LearningModel, LearningModelSessionOptions]:
+    model = setup.load(path)
+    options = setup.make_options(model)
+    if not setup.settings:
+        options.intra_op_num_threads = 1  # requests are evaluated concurrently, one per core
+    return model, options
 
 
 def _name_models(words: Iterable[str]) -> dict[str, str]:

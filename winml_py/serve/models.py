@@ -13,7 +13,6 @@ from starlette.responses import Response
 
 from .._examples import list_inputs
 from .._interpretation import Classes
-from ..core.base.cancellation import Stop
 from ..core.base.winrt_object import private_state
 from ..core.features.descriptors import FeatureDescriptor, ShapedDescriptor
 from ..core.features.tensor_classes import TENSOR_CLASSES
@@ -41,12 +40,13 @@ class ServedModel:
 
     Attributes:
         name: its name in addresses.
-        model: the model.
+        load: gives the model and the options of its sessions. Each new session calls it, because the file may be a new
+            one.
         device: where it runs.
-        options: of its sessions.
         idle: the seconds after its last use in which its session is closed; 0 for never.
+        labels: the names of the classes; empty for the model's own.
         inputs: its inputs, with the sizes that the options fix, once it has been compiled.
-        was_loaded: whether it has been compiled.
+        was_loaded: whether it could be compiled, the last time.
         count_loss: called when the process of an isolated engine has ended, and another one is made.
         classes: how outputs are shown.
         map_keys: the classes of each output whose rows are maps of classes to scores, in the order of its columns.
@@ -57,10 +57,10 @@ class ServedModel:
     """
 
     name: str
-    model: LearningModel
+    load: Callable[[], tuple[LearningModel, LearningModelSessionOptions]]
     device: LearningModelDevice | None
-    options: LearningModelSessionOptions
     idle: float = 0
+    labels: Sequence[str] = ()
     inputs: Sequence[FeatureDescriptor] = ()
     session: LearningModelSession | None = None
     was_loaded: bool = False
@@ -74,12 +74,16 @@ class ServedModel:
             raise InvalidArgumentError(f"The name of a model must not be empty or contain a slash, got {self.name!r}.")
         if not self.idle >= 0:
             raise InvalidArgumentError(f"idle must be 0 or more seconds, got {self.idle!r}.")
-        self.classes = Classes(None, self.model.labels)
-        self.map_keys = _read_map_keys(self.model)
+        self._adopt(*self.load())
+
+    def _adopt(self, model: LearningModel, options: LearningModelSessionOptions) -> None:
+        self.map_keys = _read_map_keys(model)
+        self.model, self.options = model, options
+        self.classes = Classes(None, self.labels or model.labels)
 
     @property
     def is_ready(self) -> bool:
-        """Whether it has been compiled, and is not being compiled again."""
+        """Whether it could be compiled, and is not being compiled again."""
         return self.was_loaded and self._making is None
 
     def start(self) -> None:
@@ -93,7 +97,9 @@ class ServedModel:
             self._making.add_done_callback(ignore_error)
 
     async def _make(self) -> None:
+        self.was_loaded = False
         try:
+            self._adopt(*await asyncio.to_thread(self.load))
             self.session = await LearningModelSession.create_async(self.model, self.device, self.options)
             self.was_loaded, self.inputs = True, list_inputs(self.session)
         except InvalidArgumentError as error:  # the server's options are no client's mistake
@@ -141,16 +147,16 @@ class ServedModel:
             WinMLError: as the work and the evaluation do.
         """
 
-        def run(session: LearningModelSession, stop: Stop) -> Response:
+        def run(session: LearningModelSession) -> Response:
             def evaluate(values: Mapping[str, Any]) -> LearningModelEvaluationResult:
                 binding = private_state(LearningModelBinding(session))
                 for name, value in values.items():
                     binding.bind(name, value, files=False)  # a client names no file of this machine
-                stop.require_not_requested()
+                exchange.stop.require_not_requested()
                 if session.is_lost:
                     raise EngineLostError("The process of the engine ended in another evaluation.")
                 exchange.begin("evaluating")
-                return binding.evaluate(stop=stop)
+                return binding.evaluate(stop=exchange.stop)
 
             exchange.begin("preparing")
             return work(evaluate)
@@ -158,11 +164,11 @@ class ServedModel:
         while True:
             exchange.begin("waiting")
             async with self.use() as session:
-                stop = Stop()
                 try:
-                    return await asyncio.get_running_loop().run_in_executor(threads, run, session, stop)
+                    return await asyncio.get_running_loop().run_in_executor(threads, run, session)
                 except asyncio.CancelledError:
-                    stop.request()
+                    exchange.stop.request()
+                    del work  # with the body: what was cancelled stays in the pool until a thread comes to it
                     raise
                 # The process ended in another request's evaluation, before this one began: try again.
                 except EngineLostError:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from starlette.datastructures import Headers
 
+from ..core.base.cancellation import Stop
 from ..core.base.messages import Facts, escape_controls
 from ..errors import MissingPackageError
 
@@ -43,6 +44,8 @@ class Exchange:
         error: the class of the error, and `message` its text; "" without an error.
         phase: what its evaluation does, and `seconds` those of each phase.
         received: bytes of the body, and `sent` those of the answer's.
+        is_evaluation: whether it counts as one of those that wait.
+        stop: requested when nobody waits for its evaluation any more.
     """
 
     def __init__(self, headers: Headers, method: str, path: str) -> None:
@@ -56,6 +59,8 @@ class Exchange:
         self.seconds = dict[str, float]()
         self.started = self._began = time.perf_counter()
         self.fault: Exception | None = None
+        self.is_evaluation = False
+        self.stop = Stop()
 
     def begin(self, phase: str) -> None:
         """Begins a phase, and ends the one before; "" only ends it."""

@@ -7,7 +7,10 @@ extension: the bytes of tensors follow the JSON, whose length a header states.
 from __future__ import annotations
 
 import json
+import math
+import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,10 +20,14 @@ from .._http import read_length
 from .._values import make_output_tensors
 from ..core.base.agreement import as_numpy
 from ..core.base.arrays import Array, DType
+from ..core.base.cancellation import Stop
+from ..core.base.collections import Vector
 from ..core.base.messages import Facts, as_json, type_name
+from ..core.base.winrt_object import private_state
 from ..core.features.descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescriptor
-from ..core.features.pictures import ImageFeatureValue
+from ..core.features.pictures import ImageFeatureValue, PreprocessPlan
 from ..core.features.tensor_classes import TENSOR_CLASSES
+from ..core.model.model import LearningModel
 from ..core.session.result import LearningModelEvaluationResult
 from ..enums import BitmapPixelFormat, TensorKind
 from ..errors import InvalidArgumentError
@@ -28,6 +35,18 @@ from .models import Evaluate, ServedModel
 
 HEADER = "Inference-Header-Content-Length"
 """The length of the JSON, where bytes of tensors follow it."""
+
+MAX_JSON_BYTES = 4 << 20
+"""The most bytes of JSON in a request. Python reads them in one go, and all other threads wait until it has."""
+
+_MAX_TEXTS = 1 << 20
+"""The most elements of a BYTES tensor: each is an object."""
+
+_PART = 1 << 16
+"""Numbers that become JSON in one go."""
+
+_reading = threading.Lock()
+"""JSON becomes objects of many times its size, so one request at a time is read."""
 
 _DTYPES: dict[str, DType] = {
     "BOOL": np.dtype(np.bool_),
@@ -45,18 +64,27 @@ def _require(is_right: bool, message: str) -> None:
         raise InvalidArgumentError(message)
 
 
-def infer(served: ServedModel, header: str | None, max_pixels: int, body: bytes, evaluate: Evaluate) -> Response:
-    """The answer to a request; no output is rounded to a picture. `header` is the value of `HEADER`.
+def infer(served: ServedModel, header: str | None, most: int, stop: Stop, body: bytes, evaluate: Evaluate) -> Response:
+    """The answer to a request; no output is rounded to a picture.
+
+    Args:
+        served: the model.
+        header: the value of `HEADER`.
+        most: the most pixels of a picture, and of all pictures of an input as the model takes them.
+        stop: ends the work between two pictures.
+        body: the request.
+        evaluate: evaluates it.
 
     Raises:
         WinMLError: it is no request, a picture cannot be decoded, a value cannot be bound, or the model fails.
     """
-    facts, arrays = read_request(body, header)
+    with _reading:
+        facts, arrays = read_request(body, header)
     features = {feature.name: feature for feature in served.model.input_features}
     values = dict[str, Any]()
     for name, array in arrays.items():
         _require(name in features, f"There is no input {name!r}; inputs: {', '.join(features)}.")
-        values[name] = _convert_input(features[name], array, max_pixels)
+        values[name] = _convert_input(served.model, features[name], array, most, stop)
     missing = ", ".join(sorted(features.keys() - values.keys()))
     _require(not missing, f"Expected each of the inputs {', '.join(features)}; the request has no {missing}.")
     return _make_response(served, facts, evaluate(make_output_tensors(served.model) | values))
@@ -70,6 +98,8 @@ def read_request(body: bytes, header: str | None) -> tuple[Facts, dict[str, Arra
     """
     length = len(body) if header is None else read_length(header)
     _require(0 <= length <= len(body), f"{HEADER}: Expected at most {len(body)}, got {header!r}.")
+    limit = f"at most {MAX_JSON_BYTES:,} bytes of JSON, got {length:,}. Send pictures as files, or tensors as bytes"
+    _require(length <= MAX_JSON_BYTES, f"Expected {limit} (binary_data_size).")
     try:
         facts = json.loads(body[:length])
     except (ValueError, RecursionError) as error:
@@ -110,25 +140,23 @@ def _make_response(served: ServedModel, request: Facts, result: LearningModelEva
         output["name"]: _read_parameter(output, "binary_data", is_binary)
         for output in _read_objects(request, "outputs")
     }
-    outputs: list[Facts] = []
-    tail = b""
+    outputs: list[str] = []
+    tail: list[bytes] = []
     for name, as_bytes in (requested or dict.fromkeys(tensors, is_binary)).items():
         _require(name in tensors, f"There is no output {name!r}; outputs: {', '.join(tensors)}.")
         array = tensors[name]
         output: Facts = {"name": name, "datatype": _NAMES.get(array.dtype, "BYTES"), "shape": list(array.shape)}
         if as_bytes:
-            data = _encode_bytes(array)
-            output["parameters"] = {"binary_data_size": len(data)}
-            tail += data
+            tail.append(_encode_bytes(array))
+            output["parameters"] = {"binary_data_size": len(tail[-1])}
+            outputs.append(json.dumps(output))
         else:
-            is_finite = array.dtype.kind != "f" or np.isfinite(array).all()  # JSON has no other numbers
-            output["data"] = array.ravel().tolist() if is_finite else as_json(array.ravel())
-        outputs.append(output)
-    answer = {"model_name": served.name, "model_version": "1", "outputs": outputs}
+            outputs.append(f'{json.dumps(output)[:-1]}, "data": [{_encode_json(array.ravel())}]}}')
+    answer = {"model_name": served.name, "model_version": "1"}
     answer |= {"id": str(request["id"])} if "id" in request else {}
-    head = json.dumps(answer, allow_nan=False).encode()
+    head = f'{json.dumps(answer)[:-1]}, "outputs": [{", ".join(outputs)}]}}'.encode()
     headers = {HEADER: str(len(head))} if tail else {}
-    return Response(head + tail, 200, headers, f"application/{'octet-stream' if tail else 'json'}")
+    return Response(b"".join([head, *tail]), 200, headers, f"application/{'octet-stream' if tail else 'json'}")
 
 
 def _read_objects(facts: object, key: str) -> list[dict[str, Any]]:
@@ -171,11 +199,18 @@ def _decode_bytes(datatype: str, data: memoryview) -> Array:
     elements: list[bytes] = []
     while data:  # four bytes for the length of each, then its bytes
         end = 4 + int.from_bytes(data[:4], "little")
-        if end > len(data):
-            raise ValueError(f"{len(data)} bytes follow {len(elements)} elements")
+        if end > len(data) or len(elements) == _MAX_TEXTS:
+            raise ValueError(f"{len(data)} bytes follow {len(elements):,} elements, of at most {_MAX_TEXTS:,}")
         elements.append(bytes(data[4:end]))
         data = data[end:]
     return np.array(elements, object)
+
+
+def _encode_json(array: Array) -> str:
+    """The numbers or texts of a flat array, without brackets. JSON has no numbers that are not finite."""
+    is_finite = array.dtype.kind != "f" or np.isfinite(array).all()
+    parts = (array[start : start + _PART] for start in range(0, array.size, _PART))
+    return ", ".join(json.dumps(part.tolist() if is_finite else as_json(part))[1:-1] for part in parts)
 
 
 def _encode_bytes(array: Array) -> bytes:
@@ -185,19 +220,44 @@ def _encode_bytes(array: Array) -> bytes:
     return b"".join(len(element).to_bytes(4, "little") + element for element in elements)
 
 
-def _convert_input(feature: FeatureDescriptor, array: Array, max_pixels: int) -> Any:
-    """A picture, if the input has four dimensions of numbers, and it is BYTES, or height x width x 3 of UINT8."""
-    is_text = isinstance(feature, ShapedDescriptor) and feature.tensor_kind is TensorKind.STRING
-    takes_pictures = isinstance(feature, ShapedDescriptor) and len(feature.shape) == 4 and not is_text
+def _convert_input(model: LearningModel, feature: FeatureDescriptor, array: Array, most: int, stop: Stop) -> Any:
+    """A picture, or a tensor of several, if the input has four dimensions of numbers, and it is BYTES, or height x
+    width x 3 of UINT8.
+    """
+    assert isinstance(feature, ShapedDescriptor)  # `ServedModel` refuses others
+    takes_pictures = len(feature.shape) == 4 and feature.tensor_kind is not TensorKind.STRING
     if takes_pictures and array.dtype == object:
-        pictures = [ImageFeatureValue.load(data, max_pixels=max_pixels) for data in array.ravel()]
-        return ImageFeatureValue([picture.video_frame for picture in pictures])
+        return _read_pictures(model, feature, array.ravel().tolist(), most, stop)
     if takes_pictures and array.dtype == np.uint8 and array.ndim == 3:
         _require(array.shape[2] == 3, f"{feature.name}: Expected pixels of height x width x 3, got {array.shape}.")
         return ImageFeatureValue.from_array(array, BitmapPixelFormat.RGB8)
     if array.dtype == object:
         return np.array([data.decode() for data in array.flat], object).reshape(array.shape)
     return array
+
+
+def _read_pictures(model: LearningModel, feature: ShapedDescriptor, files: list[bytes], most: int, stop: Stop) -> Any:
+    """One picture; of several, the tensor: one after the other is decoded, and only its numbers are kept."""
+    _require(len(files) > 0, f"{feature.name}: Expected at least one picture, got none.")
+    picture = ImageFeatureValue.load(files[0], max_pixels=most)
+    if len(files) == 1:
+        return picture
+    PreprocessPlan(picture.sizes * len(files), feature)  # refuses a wrong batch
+    single = replace(feature, shape=Vector((1, *feature.shape[1:])))
+    plan = PreprocessPlan(picture.sizes, single)
+    pixels = len(files) * math.prod(plan.shape) // plan.contract.channels
+    limit = f"at most {most:,} pixels of all pictures together, as the model takes them"
+    _require(pixels <= most, f"{feature.name}: Expected {limit}, got {pixels:,}. Send fewer pictures.")
+    tensor = np.zeros((len(files), *plan.shape[1:]), TENSOR_CLASSES[feature.tensor_kind].dtype)
+    for row, file in enumerate(files):
+        stop.require_not_requested()
+        picture = ImageFeatureValue.load(file, max_pixels=most) if row else picture
+        plan = PreprocessPlan(picture.sizes, single)
+        private_state(model).missing_contracts.warn(plan)
+        shapes = f"{plan.shape} after {tensor.shape}. Send them one at a time"
+        _require(plan.shape[1:] == tensor.shape[1:], f"{feature.name}: The pictures become unequal tensors, {shapes}.")
+        tensor[row] = plan.make_tensor(picture)[0]
+    return tensor
 
 
 # Metadata.

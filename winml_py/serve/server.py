@@ -57,6 +57,7 @@ class ModelServer:
     async def _run(self, service: Service) -> None:
         """Compiles all models while it serves: until then, it is alive, but not ready."""
         server = Server(service, ceil(service.limits.seconds))
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # the service's own log has its failures
         serving = asyncio.create_task(server.serve([self._socket]))
         loading = asyncio.create_task(service.load())
         await asyncio.wait((serving, loading), return_when=asyncio.FIRST_COMPLETED)

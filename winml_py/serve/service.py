@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
+import re
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,21 +13,23 @@ from math import inf
 from typing import Any
 from urllib.parse import quote
 
-from starlette.datastructures import Headers, MutableHeaders
+import numpy as np
+from PIL import Image
+from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
-from .. import __version__, errors
-from .._http import MAX_REQUEST_BYTES, MAX_REQUEST_PIXELS, TooLargeError, limit_body, refuse_foreign, wait_until_gone
+from .. import __version__, _http, errors
 from .._interpretation import VisionInterpreter, describe_answer
 from ..core.base.arguments import require_type
 from ..core.base.machine import count_usable_cores
-from ..core.base.messages import REPORT_SCHEMA, Facts, as_json, suggest_fields
+from ..core.base.messages import REPORT_SCHEMA, suggest_fields
 from ..core.features.descriptors import ShapedDescriptor
 from ..core.features.pictures import ImageFeatureValue
+from ..core.imaging.bitmap import encode_png
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.session.options import LearningModelSessionOptions
@@ -47,6 +49,15 @@ _STATUSES: dict[type[Exception], int] = {
 
 _HEADERS = {503: {"Retry-After": "1"}}
 
+_HEALTH = re.compile(r"/v2/(health/(live|ready)|models/[^/]+(/versions/1)?/ready)")
+"""Addresses for probes, which call the service by any name."""
+
+_PICTURES = re.compile(r"/models/[^/]+")
+"""Addresses that take the query parameter `pictures`."""
+
+_PART = 1 << 16
+"""Bytes of an answer that are sent in one go."""
+
 
 @suggest_fields
 @dataclass(frozen=True)
@@ -54,20 +65,20 @@ class Limits:
     """What one request, and all of them together, may take.
 
     Attributes:
-        max_bytes: the most bytes of a body.
-        max_pixels: the most pixels of a picture.
-        seconds: the time for a request: to receive it, to wait, and to evaluate.
-        waiting: the most requests that are received, wait or run at once; others get 503. Bodies take up to
-            `waiting` x `max_bytes` of memory.
-        hosts: the names by which clients may call the service, with a port or for any port. Empty
-            for any name: the application that this one is mounted into checks it.
+        max_bytes: the most bytes of a body, and of an answer to an evaluation.
+        max_pixels: the most pixels of a picture, and of all pictures of a batch as the model takes them.
+        seconds: the time for a request: to receive it, to wait, and to evaluate; then as long again to send the answer.
+        waiting: the most requests that are received, wait, run or are answered at once; others get 503.
+        hosts: the hosts by which clients may call the service: names and addresses, with a port or for any port,
+            networks such as `10.0.0.0/8`, or `*`. Probes of health may use any. Empty for any host: the application
+            that this one is mounted into checks it.
 
     Raises:
-        InvalidArgumentError: a limit that lets nothing through, or a str as hosts.
+        InvalidArgumentError: a limit that lets nothing through, a str as hosts, or a text in it that is no host.
     """
 
-    max_bytes: int = MAX_REQUEST_BYTES
-    max_pixels: int = MAX_REQUEST_PIXELS
+    max_bytes: int = _http.MAX_REQUEST_BYTES
+    max_pixels: int = _http.MAX_REQUEST_PIXELS
     seconds: float = 30.0
     waiting: int = 128
     hosts: frozenset[str] = frozenset()
@@ -77,6 +88,7 @@ class Limits:
             raise errors.InvalidArgumentError(f"Expected limits above 0, got {self}.")
         if isinstance(self.hosts, str):
             raise errors.InvalidArgumentError(f"Expected a set of names as hosts, got {self.hosts!r}.")
+        _http.Hosts(self.hosts)
 
 
 class Service:
@@ -92,7 +104,8 @@ class Service:
     def __init__(self, models: Iterable[ServedModel], limits: Limits) -> None:
         self.models = {model.name: model for model in models}
         self.limits = limits
-        self._requests = 0  # that are received, wait or run
+        self._hosts = _http.Hosts(limits.hosts, ("http", "https"))
+        self._requests = 0  # that are received, wait, run or are answered
         self._threads = ThreadPoolExecutor(count_usable_cores(), "winml-py serve")
         self._metrics = Metrics(lambda: sum(served.session is not None for served in self.models.values()))
         for served in self.models.values():
@@ -104,9 +117,10 @@ class Service:
                 Route("/", self._get_home),
                 Route("/metrics", self._get_metrics),
                 Route("/models/{name}", self._evaluate_picture, methods=["POST"]),
-                Route("/v2", _make_json_response(server)),
-                Route("/v2/health/live", _make_json_response({"live": True})),
+                Route("/v2", _http.make_json_response(server)),
+                Route("/v2/health/live", _http.make_json_response({"live": True})),
                 Route("/v2/health/ready", self._get_readiness),
+                Route("/v2/models", _http.make_json_response({"models": list(self.models)})),
                 *(Route(path, self._get_metadata) for path in versions),
                 *(Route(f"{path}/ready", self._get_readiness) for path in versions),
                 *(Route(f"{path}/infer", self._infer, methods=["POST"]) for path in versions),
@@ -133,26 +147,50 @@ class Service:
         headers = Headers(scope=scope)
         exchange = scope.setdefault("state", {})["exchange"] = Exchange(headers, scope["method"], scope["path"])
         scope["app"] = self  # without it, the router itself answers what it does not find
+        deadline = None
 
         async def send_counted(message: Message) -> None:
+            nonlocal deadline
             if message["type"] == "http.response.start":
                 exchange.status = message["status"]
                 MutableHeaders(scope=message)["X-Request-Id"] = exchange.identity
-            exchange.sent += len(message.get("body", b""))
-            async with asyncio.timeout(self.limits.seconds):  # a client that reads nothing
-                await send(message)
+                deadline = asyncio.get_running_loop().time() + self.limits.seconds
+            body = message.get("body", b"")
+            async with asyncio.timeout_at(deadline):  # a client that does not read
+                for start in range(0, len(body) or 1, _PART):  # a server waits until most of a part is read
+                    part = body[start : start + _PART]
+                    has_more = message.get("more_body", False) or start + _PART < len(body)
+                    await send({**message, "body": part, "more_body": has_more} if body else message)
+                    exchange.sent += len(part)
 
-        foreign = refuse_foreign(headers, self.limits.hosts, ("http", "https")) if self.limits.hosts else None
         try:
-            await (foreign or self._routes)(scope, limit_body(receive, headers, self.limits.max_bytes), send_counted)
+            self._require_trusted(scope, headers)
+            await self._routes(scope, _http.limit_body(receive, headers, self.limits.max_bytes), send_counted)
         except Exception as error:
             if exchange.status:  # the answer had begun, and cannot be another one
+                exchange.error, exchange.message = type(error).__name__, "The answer was not sent whole in its time."
+                exchange.fault = None if isinstance(error, TimeoutError) else error
                 raise
             await self._refuse(exchange, error)(scope, receive, send_counted)
         finally:
+            self._requests -= exchange.is_evaluation
             exchange.begin("")
             self._metrics.count(exchange)
             exchange.log()
+
+    def _require_trusted(self, scope: Scope, headers: Headers) -> None:
+        """Refuses what no address takes; HTTPException."""
+        if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may see another request in it
+            message = "Expected Content-Length or Transfer-Encoding, got both."
+            raise HTTPException(400, message, {"Connection": "close"})
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        hint = " If clients use it, allow it: --allow-host NAME, or Limits(hosts=...)."
+        is_for_all = not self.limits.hosts or _HEALTH.fullmatch(path)
+        if not is_for_all and (refusal := _http.find_refusal(headers, self._hosts, hint)):
+            raise refusal
+        known = {"pictures"} if _PICTURES.fullmatch(path) else set()
+        for name in sorted(QueryParams(scope.get("query_string", b"")).keys() - known):
+            raise HTTPException(400, f"There is no query parameter {name!r}. Known: {', '.join(known) or 'none'}.")
 
     def _refuse(self, exchange: Exchange, error: Exception) -> Response:
         """The answer of an error. The log has the traceback of a fault of ours."""
@@ -171,7 +209,7 @@ class Service:
             text = "The service failed. See its log."
         exchange.message = text
         headers = getattr(error, "headers", None)  # the methods that an address allows
-        return _make_json_response({"error": text}, status, headers or _HEADERS.get(status))
+        return _http.make_json_response({"error": text}, status, headers or _HEADERS.get(status))
 
     # Pages.
 
@@ -192,10 +230,10 @@ class Service:
         for served in unready:
             served.start()
         status = 503 if unready else 200
-        return _make_json_response(name | {"ready": not unready}, status, _HEADERS.get(status))
+        return _http.make_json_response(name | {"ready": not unready}, status, _HEADERS.get(status))
 
     async def _get_metadata(self, request: Request) -> Response:
-        return _make_json_response(describe_model(self._find(request)))
+        return _http.make_json_response(describe_model(self._find(request)))
 
     def _find(self, request: Request) -> ServedModel:
         name = request.path_params["name"]
@@ -207,15 +245,20 @@ class Service:
     # Evaluations.
 
     async def _infer(self, request: Request) -> Response:
-        served, header = self._find(request), request.headers.get(HEADER)
-        return await self._evaluate(request, served, partial(infer, served, header, self.limits.max_pixels))
+        served, header, stop = self._find(request), request.headers.get(HEADER), request.state.exchange.stop
+        return await self._evaluate(request, served, partial(infer, served, header, self.limits.max_pixels, stop))
 
     async def _evaluate_picture(self, request: Request) -> Response:
         served = self._find(request)
         if not find_picture_input(served.model):
             raise HTTPException(400, "The model does not take one picture. Use /v2/models/NAME/infer.")
+        pictures = request.query_params.get("pictures", "")
+        if pictures not in ("", "base64"):
+            raise HTTPException(400, f"pictures: Expected base64, got {pictures!r}.")
+        accepted = {kind.partition(";")[0].strip() for kind in request.headers.get("accept", "").split(",")}
+        form = "png" if "image/png" in accepted and "application/json" not in accepted else pictures
         try:
-            return await self._evaluate(request, served, partial(answer_picture, served, self.limits.max_pixels))
+            return await self._evaluate(request, served, partial(answer_picture, served, self.limits.max_pixels, form))
         except errors.PictureError as error:
             if "form" not in request.headers.get("content-type", ""):
                 raise  # with --data-binary, curl says "form", too
@@ -231,6 +274,7 @@ class Service:
         if self._requests >= self.limits.waiting:
             raise HTTPException(503, f"{self.limits.waiting} requests are already waiting. Try again later.")
         self._requests += 1
+        exchange.is_evaluation = True
         try:
             async with asyncio.timeout(self.limits.seconds):
                 body = await request.body()
@@ -238,8 +282,8 @@ class Service:
                 # Stopping a run may end an isolated engine's process, with the runs of clients that have not left.
                 delay = self.limits.seconds if served.options.isolation else 0
                 work = served.evaluate(self._threads, partial(answer, body), exchange)
-                return await _await_unless_gone(request, work, delay)
-        except TooLargeError:
+                response = await _await_unless_gone(request, work, delay)
+        except _http.TooLargeError:
             raise HTTPException(413, f"A body can have at most {self.limits.max_bytes:,} bytes.") from None
         except ClientDisconnect:
             raise HTTPException(499, "The client has disconnected.") from None
@@ -250,8 +294,10 @@ class Service:
             if exchange.phase != "evaluating":
                 raise HTTPException(503, f"The request waited for more than {seconds}.") from None
             raise HTTPException(504, f"The evaluation took more than {seconds}.") from None
-        finally:
-            self._requests -= 1
+        if len(response.body) > self.limits.max_bytes:
+            sizes = f"{len(response.body):,} bytes, and an answer at most {self.limits.max_bytes:,} (--max-bytes)"
+            raise errors.EvaluationError(f"The answer has {sizes}.", hint="Ask for fewer outputs.")
+        return response
 
 
 async def _await_unless_gone(request: Request, work: Coroutine[Any, Any, Response], delay: float) -> Response:
@@ -260,7 +306,7 @@ async def _await_unless_gone(request: Request, work: Coroutine[Any, Any, Respons
     When the client leaves while the model is evaluated, it is cancelled `delay` seconds later.
     """
     task = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(wait_until_gone(request))
+    leaving = asyncio.ensure_future(_http.wait_until_gone(request))
     try:
         await asyncio.wait((task, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
@@ -273,15 +319,38 @@ async def _await_unless_gone(request: Request, work: Coroutine[Any, Any, Respons
         task.add_done_callback(ignore_error)
 
 
-def answer_picture(served: ServedModel, max_pixels: int, body: bytes, evaluate: Evaluate) -> Response:
-    """The answer to a picture, as `winml-py run --json` prints it: classes, boxes, regions, or numbers."""
+def answer_picture(served: ServedModel, max_pixels: int, form: str, body: bytes, evaluate: Evaluate) -> Response:
+    """The answer to a picture, as `winml-py run --json` prints it: classes, boxes, regions, or numbers.
+
+    Args:
+        served: the model.
+        max_pixels: the most pixels of the picture.
+        form: "png" for the first output that is a picture, or the mask, as a file; "base64" for all of them in the
+            JSON; "" for none.
+        body: the picture file.
+        evaluate: evaluates it.
+    """
     name = find_picture_input(served.model)
     picture = ImageFeatureValue.load(body, max_pixels=max_pixels)
     result = evaluate({name: picture})
     finding = VisionInterpreter(labels=served.classes.labels).interpret(result)
     facts = describe_answer(served.inputs, {name: picture}, result.outputs, served.classes)
-    results = [{"model": served.name, "input": name} | facts | (finding.facts if finding else {})]
-    return _make_json_response({"schema": REPORT_SCHEMA, "kind": "run", "results": results})
+    facts |= finding.facts if finding else {}
+    if form:
+        outputs = result.outputs.items()
+        pictures = {key: value.to_pil() for key, value in outputs if isinstance(value, ImageFeatureValue)}
+        if finding and finding.classes is not None:  # what the model has not seen, -1, becomes the highest level
+            levels = finding.classes.astype(np.uint8 if finding.classes.max() < 255 else np.uint16)
+            pictures["mask"] = Image.fromarray(levels)
+        if form == "base64":
+            facts["pictures"] = {key: encode_png(image, max(image.size)) for key, image in pictures.items()}
+        elif pictures:
+            image = next(iter(pictures.values()))
+            return Response(encode_png(image, max(image.size)), media_type="image/png")
+        else:
+            raise HTTPException(406, "The answer has no picture and no mask. Accept application/json.")
+    results = [{"model": served.name, "input": name} | facts]
+    return _http.make_json_response({"schema": REPORT_SCHEMA, "kind": "run", "results": results})
 
 
 def find_picture_input(model: LearningModel) -> str:
@@ -297,14 +366,6 @@ def write_example_call(address: str, name: str, model: LearningModel) -> str:
     if find_picture_input(model):
         return f"curl --data-binary @picture.jpg {address}models/{quote(name)}"
     return f"curl {address}v2/models/{quote(name)}"
-
-
-# Answers.
-
-
-def _make_json_response(facts: Facts, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    text = json.dumps(as_json(facts), ensure_ascii=False, allow_nan=False)
-    return Response(text.encode(), status, headers, "application/json")
 
 
 # Making it.
@@ -346,8 +407,9 @@ def app(
     if options is None:
         options = LearningModelSessionOptions()
         options.batch_size_override, options.intra_op_num_threads = 0, 1
-    served = []
-    for name, model in models.items():
-        loaded = model if isinstance(model, LearningModel) else LearningModel.load(model)
-        served.append(ServedModel(name, loaded, device, options, idle))
+
+    def load(model: str | os.PathLike[str] | LearningModel) -> tuple[LearningModel, LearningModelSessionOptions]:
+        return model if isinstance(model, LearningModel) else LearningModel.load(model), options
+
+    served = [ServedModel(name, partial(load, model), device, idle) for name, model in models.items()]
     return Service(served, limits or Limits())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import mimetypes
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,9 +22,9 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .._http import MAX_REQUEST_BYTES, TooLargeError, limit_body, refuse_foreign, wait_until_gone
+from .. import _http
 from .._values import CONTRACTS
-from ..core.base.messages import Facts, as_json
+from ..core.base.messages import Facts
 from ..core.contracts.files import read_contract
 from ..core.imaging.contract import METADATA_FIELDS, ImageContract
 from ..errors import CanceledError, InvalidArgumentError, NotBoundError, WinMLError
@@ -39,7 +39,7 @@ _EXACT = 1 << 53
 
 
 def make_app(
-    workbench: Workbench, ending: asyncio.Event, token: str, hosts: Iterable[str], in_notebooks: bool = False
+    workbench: Workbench, ending: asyncio.Event, token: str, hosts: Collection[str], in_notebooks: bool = False
 ) -> Guard:
     """The page for a workbench.
 
@@ -68,17 +68,14 @@ def make_app(
         routes=routes,
         exception_handlers={
             WinMLError: _refuse,
-            TooLargeError: lambda _, __: _make_too_large_response(),
+            _http.TooLargeError: lambda _, __: _make_too_large_response(),
             ClientDisconnect: lambda _, __: Response(status_code=400),  # nobody reads it
         },
     )
     return Guard(app, token, hosts, in_notebooks)
 
 
-def _make_json_response(facts: object, status: int = 200) -> Response:
-    """Facts as JSON, with any numbers and texts."""
-    text = json.dumps(as_json(facts, _EXACT), ensure_ascii=False, allow_nan=False)
-    return Response(text.encode(), status, media_type="application/json")
+_make_json_response = partial(_http.make_json_response, exact=_EXACT)
 
 
 def _refuse(_: Request, error: Exception) -> Response:
@@ -124,7 +121,7 @@ class _Endpoints:
         facts: Facts = {
             "switches": list_contract_fields(),
             "presets": {name: make().to_metadata() for name, make in CONTRACTS.items()},
-            "most_bytes": MAX_REQUEST_BYTES,
+            "most_bytes": _http.MAX_REQUEST_BYTES,
         }
         for name, first_key, describe in (
             ("model", bench.first_model, bench.describe_model),
@@ -173,7 +170,7 @@ class _Endpoints:
         """
         result = asyncio.wrap_future(_start_thread(function, *arguments))
         server_ends = asyncio.create_task(self._ending.wait())
-        client_leaves = asyncio.create_task(wait_until_gone(request))
+        client_leaves = asyncio.create_task(_http.wait_until_gone(request))
         futures: list[asyncio.Future[Any]] = [result, server_ends, client_leaves]
         try:
             await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
@@ -237,7 +234,7 @@ def _start_thread(function: Callable[..., T], *arguments: object) -> Future[T]:
 def _make_too_large_response() -> Response:
     """The refusal of a request that is too large."""
     return PlainTextResponse(
-        f"A request can have at most {MAX_REQUEST_BYTES >> 20} MB. For a larger model, run winml-py view MODEL.",
+        f"A request can have at most {_http.MAX_REQUEST_BYTES >> 20} MB. For a larger model, run winml-py view MODEL.",
         413,
     )
 
@@ -272,10 +269,10 @@ class Guard:
             users of the machine can read.
     """
 
-    def __init__(self, app: ASGIApp, token: str, hosts: Iterable[str], in_notebooks: bool = False) -> None:
+    def __init__(self, app: ASGIApp, token: str, hosts: Collection[str], in_notebooks: bool = False) -> None:
         self._app = app
         self._token = token
-        self._hosts = frozenset(hosts)
+        self._hosts = _http.Hosts(hosts)
         self._policy = _POLICY.format(frames=NOTEBOOKS if in_notebooks else "'self'")
         self.tickets: set[str] = set()
 
@@ -293,11 +290,12 @@ class Guard:
                     added[name] = value
             await send(message)
 
-        refused = refuse_foreign(headers, self._hosts) or self._enter(scope)
+        refusal = _http.find_refusal(headers, self._hosts)
+        refused = PlainTextResponse(refusal.detail, refusal.status_code) if refusal else self._enter(scope)
         if refused is not None:
             await refused(scope, receive, send_with_headers)
             return
-        await self._app(scope, limit_body(receive, headers, MAX_REQUEST_BYTES), send_with_headers)
+        await self._app(scope, _http.limit_body(receive, headers, _http.MAX_REQUEST_BYTES), send_with_headers)
 
     def _enter(self, scope: Scope) -> Response | None:
         """Removes the token from the address; refuses a request without it."""
