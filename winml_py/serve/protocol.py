@@ -39,7 +39,10 @@ HEADER = "Inference-Header-Content-Length"
 MAX_JSON_BYTES = 4 << 20
 """The most bytes of JSON in a request. Python reads them in one go, and all other threads wait until it has."""
 
-_MAX_TEXTS = 1 << 20
+_MAX_JSON_PARTS = 100_000
+"""The most lists, objects and keys in it, which take many times the memory and the time of numbers."""
+
+_MAX_TEXTS = 1 << 17
 """The most elements of a BYTES tensor: each is an object."""
 
 _PART = 1 << 16
@@ -100,6 +103,8 @@ def read_request(body: bytes, header: str | None) -> tuple[Facts, dict[str, Arra
     _require(0 <= length <= len(body), f"{HEADER}: Expected at most {len(body)}, got {header!r}.")
     limit = f"at most {MAX_JSON_BYTES:,} bytes of JSON, got {length:,}. Send pictures as files, or tensors as bytes"
     _require(length <= MAX_JSON_BYTES, f"Expected {limit} (binary_data_size).")
+    parts = sum(body.count(mark, 0, length) for mark in (b"[", b"{", b":"))
+    _require(parts <= _MAX_JSON_PARTS, f"Expected at most {_MAX_JSON_PARTS:,} lists, objects and keys, got {parts:,}.")
     try:
         facts = json.loads(body[:length])
     except (ValueError, RecursionError) as error:
