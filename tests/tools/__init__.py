@@ -14,5 +14,6 @@ operators_conformance.py   each operator of the conformance suite through `winml
 portable.py                contracts built into models against `bind`, in Python, in Node and in browsers
 random_classifiers.py      whether conversion to float16 keeps winners, and reports those that change
 release.py                 makes a release, and checks it as strangers would use it
+serve_hostile.py           `winml-py serve` among hostile requests: right, within its bounds, and nothing grows
 view_check.py              the pages of `winml-py view` in Chromium
 """
