@@ -492,6 +492,23 @@ def test_a_model_that_was_replaced_is_loaded_when_it_was_idle(tmp_path: Path) ->
         assert infer().facts["outputs"][0]["data"] == [0, 4]
 
 
+def test_a_model_that_is_replaced_while_it_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, create = tmp_path / "m.onnx", LearningModelSession.create_async
+    path.write_bytes(unary("Neg", [2]))
+    (tmp_path / "new").write_bytes(unary("Abs", [2]))
+
+    def replace_and_create(*arguments: Any) -> Any:
+        monkeypatch.setattr(LearningModelSession, "create_async", create)
+        os.replace(tmp_path / "new", path)
+        return create(*arguments)
+
+    app = serve.app({"m": path})
+    monkeypatch.setattr(LearningModelSession, "create_async", replace_and_create)
+    body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [2], "data": [-3, 4]}]}).encode()
+    status, facts = asyncio.run(get(app, "/v2/models/m/infer", body))
+    assert (status, facts["outputs"][0]["data"]) == (200, [3, 4])
+
+
 @pytest.mark.posix("GetProcessTimes of Wine tells no times of other processes")
 def test_an_engine_that_dies(tmp_path: Path, folder: Path) -> None:
     with run_service(tmp_path / "log", folder / "loop.onnx", MODELS / "digits.onnx", "--isolated") as service:

@@ -21,7 +21,14 @@ from ..core.runtime.device import LearningModelDevice
 from ..core.session.options import LearningModelSessionOptions
 from ..core.session.result import LearningModelEvaluationResult
 from ..core.session.session import LearningModelBinding, LearningModelSession
-from ..errors import ClosedError, EngineLostError, EvaluationError, InvalidArgumentError, NotSupportedError
+from ..errors import (
+    ClosedError,
+    CorruptModelError,
+    EngineLostError,
+    EvaluationError,
+    InvalidArgumentError,
+    NotSupportedError,
+)
 from .monitoring import Exchange, escape_line, logger
 
 Evaluate = Callable[[Mapping[str, Any]], LearningModelEvaluationResult]
@@ -96,11 +103,17 @@ class ServedModel:
             self._making = asyncio.create_task(self._make())
             self._making.add_done_callback(ignore_error)
 
+    async def _open(self) -> LearningModelSession:
+        self._adopt(*await asyncio.to_thread(self.load))
+        return await LearningModelSession.create_async(self.model, self.device, self.options)
+
     async def _make(self) -> None:
         self.was_loaded = False
         try:
-            self._adopt(*await asyncio.to_thread(self.load))
-            self.session = await LearningModelSession.create_async(self.model, self.device, self.options)
+            try:
+                self.session = await self._open()
+            except CorruptModelError:  # perhaps because the file was replaced between the two steps
+                self.session = await self._open()
             self.was_loaded, self.inputs = True, list_inputs(self.session)
         except InvalidArgumentError as error:  # the server's options are no client's mistake
             raise EvaluationError(f"The model cannot be compiled: {error.message}", hint=error.hint) from error
