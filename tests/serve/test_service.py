@@ -440,6 +440,12 @@ def test_mounted(tmp_path: Path) -> None:
     assert (status, facts["results"][0]["outputs"]["probabilities"]["top"][0]["index"]) == (200, 7)
     page = asyncio.run(Client(app=app).ask("GET", "/vision/", b"")).text
     assert "curl --data-binary @picture.jpg http://127.0.0.1/vision/models/digits" in page
+    limits = serve.Limits(hosts=frozenset({"api.example"}))
+    app = Starlette(routes=[Mount("/vision", serve.app({"digits": MODELS / "digits.onnx"}, limits))])
+    client = Client(app=app, headers={"host": "api.example"}, query="pictures=base64")
+    assert asyncio.run(client.ask("POST", "/vision/models/digits", SEVEN)).status_code == 200
+    assert asyncio.run(get(app, "/vision/v2/models/digits/ready")) == (200, {"name": "digits", "ready": True})
+    assert asyncio.run(get(app, "/vision/v2"))[0] == 421
 
 
 def test_a_session_that_another_request_closed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,7 @@ SEVEN = (PICTURES / "seven.png").read_bytes()
 STILL = 10
 """How many descriptors more are no growth: connections that are being closed."""
 
-SECONDS, PIXELS, BYTES, WAITING = 8, 1_000_000, 4 << 20, 96
+SECONDS, PIXELS, BYTES, WAITING = 7, 1_000_000, 4 << 20, 96
 LIMITS = ("--max-seconds", SECONDS, "--max-pixels", PIXELS, "--max-bytes", BYTES, "--max-waiting", WAITING)
 BOUND = (WAITING * 2 * BYTES + LearningModelSessionOptions().intra_op_num_threads * 40 * PIXELS) / 1e6 + 150
 """MB, by docs/security.md; the models' own memory is next to nothing."""
