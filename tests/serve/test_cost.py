@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import io
 import json
 import re
 import threading
+import tracemalloc
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,12 +18,13 @@ import pytest
 from onnx import helper
 from PIL import Image
 
+from helpers.asgi import Client
 from helpers.memory import linux
 from helpers.models import INT64, STRING, data, tensor, unary
 from helpers.paths import MODELS, PICTURES
 from helpers.serving import Answer, Service, run_service
 from helpers.waiting import wait_until
-from winml_py import LearningModelSessionOptions
+from winml_py import LearningModelSessionOptions, serve
 
 SEVEN = (PICTURES / "seven.png").read_bytes()
 MB = 1 << 20
@@ -160,6 +164,31 @@ def test_answers_that_nobody_reads(service: Service) -> None:
     wait_until(lambda: len(service.process.net_connections()) <= before, 60)
     for each in connections:
         each.close()
+
+
+def test_a_request_that_fails_leaves_nothing() -> None:
+    """Not even what the next collection of garbage would free: its body, and the objects of its JSON."""
+    client = Client(app=serve.app({"digits": MODELS / "digits.onnx"}))
+    facts = {"name": "image", "datatype": "FP32", "shape": [1], "data": [1.5] * 200_000}
+    requests = {"/v2/models/digits/infer": json.dumps({"inputs": [facts]}).encode(), "/models/digits": bytes(MB)}
+
+    async def measure() -> int:
+        for path, body in requests.items():
+            assert (await client.ask("POST", path, body)).status_code in (400, 415)
+        gc.collect()
+        tracemalloc.start()
+        for path, body in requests.items():
+            for _ in range(4):
+                await client.ask("POST", path, bytes(bytearray(body)))
+        await asyncio.sleep(0)
+        return tracemalloc.get_traced_memory()[0]
+
+    gc.disable()
+    try:
+        assert asyncio.run(measure()) < 4 * MB
+    finally:
+        tracemalloc.stop()
+        gc.enable()
 
 
 @linux

@@ -103,17 +103,19 @@ class ServedModel:
             self._making = asyncio.create_task(self._make())
             self._making.add_done_callback(ignore_error)
 
-    async def _open(self) -> LearningModelSession:
+    async def _open(self, attempts: int = 3) -> LearningModelSession:
         self._adopt(*await asyncio.to_thread(self.load))
-        return await LearningModelSession.create_async(self.model, self.device, self.options)
+        try:
+            return await LearningModelSession.create_async(self.model, self.device, self.options)
+        except CorruptModelError:  # perhaps because the file was replaced between the two steps
+            if attempts == 1:
+                raise
+        return await self._open(attempts - 1)
 
     async def _make(self) -> None:
         self.was_loaded = False
         try:
-            try:
-                self.session = await self._open()
-            except CorruptModelError:  # perhaps because the file was replaced between the two steps
-                self.session = await self._open()
+            self.session = await self._open()
             self.was_loaded, self.inputs = True, list_inputs(self.session)
         except InvalidArgumentError as error:  # the server's options are no client's mistake
             raise EvaluationError(f"The model cannot be compiled: {error.message}", hint=error.hint) from error

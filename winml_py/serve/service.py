@@ -317,6 +317,7 @@ async def _await_unless_gone(request: Request, work: Coroutine[Any, Any, Respons
         asyncio.get_running_loop().call_later(delay if is_late else 0, task.cancel)
         leaving.cancel()
         task.add_done_callback(ignore_error)
+        del task  # its error has this frame, and with it the body, which only the next collection would free
 
 
 def answer_picture(served: ServedModel, max_pixels: int, form: str, body: bytes, evaluate: Evaluate) -> Response:
