@@ -26,6 +26,7 @@ _MODULES = frozenset(
 )
 
 _NAMES = {
+    ".core.base.child_process": "freeze_support",
     ".core.contracts.files": "read_contract",
     ".core.contracts.labels": "labels_of",
     ".core.session.result": "LearningModelEvaluationResult",

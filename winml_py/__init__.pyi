@@ -14,6 +14,7 @@ from . import serve as serve
 from . import testing as testing
 from . import view as view
 from . import vision as vision
+from .core.base.child_process import freeze_support
 from .core.contracts.files import read_contract
 from .core.contracts.labels import labels_of
 from .core.features.descriptors import (
@@ -151,6 +152,7 @@ __all__ = [
     "Weights",
     "WinMLError",
     "__version__",
+    "freeze_support",
     "labels_of",
     "read_contract",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import multiprocessing
 import os
 import re
 import signal
@@ -327,7 +328,7 @@ class TestErrors:
 
     def test_systems_without_such_a_process(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, "frozen", True, raising=False)
-        with pytest.raises(NotSupportedError, match="frozen"):
+        with pytest.raises(NotSupportedError, match=r"call winml_py\.freeze_support\(\) first"):
             isolated(MODELS / "digits.onnx")
 
     def test_systems_without_memfd(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -424,8 +425,9 @@ class TestEnds:
         with pytest.raises(EngineLostError, match=r"status 1.*last output.*No module named"):
             isolated(MODELS / "digits.onnx")
 
-    def test_no_process_can_be_started(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sys, "executable", "/no/such/python")
+    def test_no_process_can_be_started(self, request: pytest.FixtureRequest) -> None:
+        request.addfinalizer(lambda: multiprocessing.set_executable(sys.executable))
+        multiprocessing.set_executable("/no/such/python")
         with pytest.raises(EngineLostError, match="Cannot start a process for the engine"):
             isolated(MODELS / "digits.onnx")
 

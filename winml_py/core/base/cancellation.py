@@ -6,13 +6,13 @@ A signal handler may raise between any two calls, even while a lock changes hand
 
 from __future__ import annotations
 
-import _thread
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
 from ...errors import CanceledError, EvaluationTimeoutError
+from .child_process import get_native_threads
 
 SLICE_SECONDS = 0.02
 """How often a wait for a lock checks for a stop, in seconds."""
@@ -56,7 +56,7 @@ class Stop:
         if self.seconds is None:
             yield
             return
-        is_running = threading.Lock()
+        is_running = get_native_threads().allocate_lock()
         with is_running:
             call_while_held(is_running, self.seconds, self._request_late)
             yield
@@ -78,7 +78,7 @@ class Stop:
 
 
 def call_while_held(lock: threading.Lock, seconds: float, function: Callable[[], object]) -> None:
-    """Calls a function in a thread after some seconds, unless the lock is released before."""
+    """Calls a function in a thread after some seconds, unless the lock, a native one, is released before."""
 
     def wait() -> None:
         if lock.acquire(timeout=seconds):
@@ -87,7 +87,7 @@ def call_while_held(lock: threading.Lock, seconds: float, function: Callable[[],
             function()
 
     # Not threading.Thread: an exception from a signal in its start() becomes "release unlocked lock".
-    _thread.start_new_thread(wait, ())
+    get_native_threads().start_new_thread(wait, ())
 
 
 @contextmanager

@@ -12,8 +12,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
+from io import FileIO
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from ...errors import NotSupportedError
 from .messages import Facts
 
 if TYPE_CHECKING:
@@ -37,6 +40,9 @@ LAST_WORDS_BYTES = 1 << 12
 IDLE_SECONDS = 10.0
 """Seconds that a process waits for another call. Starting one takes a third of a second."""
 
+SERVE = "WINML_PY_SERVE"
+"""The environment variable that makes a process a child: the module and the name of the function to call there."""
+
 
 class ProcessEndedError(Exception):
     """The process ended before it answered; the text says how, such as "SIGSEGV"."""
@@ -46,7 +52,7 @@ class ChildProcess:
     """A Python process, and the connection to it. It ends with this object, and when this process ends or crashes.
 
     It imports from the same places as this process, but not from the working directory. Ctrl-C at a terminal
-    reaches only this process.
+    reaches only this process. gevent and eventlet may have patched the standard library.
 
     Args:
         serve: a module's function, called in the child with its end of the connection; the child ends when it returns.
@@ -58,6 +64,7 @@ class ChildProcess:
         connection: for bytes or pickles. Never unpickle messages from a process that runs untrusted code.
 
     Raises:
+        NotSupportedError: see `make_command`.
         OSError: the process cannot be started.
     """
 
@@ -69,32 +76,33 @@ class ChildProcess:
         variables: dict[str, str] | None = None,
     ) -> None:
         import subprocess
-        from multiprocessing.connection import Pipe
 
-        serve = serve or answer_calls
-        program = f"from {__name__} import run\nfrom {serve.__module__} import {serve.__name__} as serve\nrun(serve)"
+        serve, command = serve or answer_calls, make_command()
+        environment = make_environment() | (variables or {}) | {SERVE: f"{serve.__module__}:{serve.__name__}"}
         self._process: Popen[bytes] | None = None
-        self._ends = self.connection, theirs = Pipe()
+        self._ends = self.connection, theirs = make_pipe()
         watch_forks(self)
         try:
             with theirs, _as_file(theirs) as stdin:
                 process = self._process = subprocess.Popen(
-                    [sys.executable, "-c", program],
+                    command,
                     stdin=stdin,
                     stdout=subprocess.DEVNULL,
                     stderr=None if shows_stderr else subprocess.PIPE,
-                    env=make_environment() | (variables or {}),
+                    env=environment,
                 )
         except BaseException:
             self.connection.close()
             raise
         self._words = deque[bytes](maxlen=1)
-        reader = None
+        is_reading = get_native_threads().allocate_lock()
+        self._finalizer = weakref.finalize(self, _end, process, self.connection, is_reading)
         if process.stderr is not None:
-            reader = threading.Thread(target=_keep_last_words, args=(process.stderr, self._words), daemon=True)
-        self._finalizer = weakref.finalize(self, _end, process, self.connection, reader)
-        if reader is not None:
-            reader.start()
+            with process.stderr:  # gevent would read it only while this thread waits for gevent
+                stream = FileIO(os.dup(process.stderr.fileno()))
+            _wait_for_bytes(stream)
+            is_reading.acquire()
+            get_native_threads().start_new_thread(_keep_last_words, (stream, self._words, is_reading))
 
     def send(self, function: Callable[..., object], *arguments: object) -> None:
         """Calls a module's function in the child, with pickled arguments. `receive` returns the outcome.
@@ -201,24 +209,39 @@ def wait_for_main(child: ChildProcess, seconds: float) -> Facts | str:
     return facts
 
 
-def _end(process: Popen[bytes], connection: Connection, reader: threading.Thread | None) -> None:
+def _end(process: Popen[bytes], connection: Connection, is_reading: threading.Lock) -> None:
     import subprocess
 
     process.kill()
     with suppress(subprocess.TimeoutExpired):
         process.wait(END_SECONDS)
     connection.close()
-    if reader is not None:
-        with suppress(RuntimeError):  # the garbage collector may call this in that thread
-            reader.join(1)
+    if is_reading.acquire(timeout=1):
+        is_reading.release()
 
 
-def _keep_last_words(stream: IO[bytes], words: deque[bytes]) -> None:
+def _keep_last_words(stream: FileIO, words: deque[bytes], is_reading: threading.Lock) -> None:
     kept = b""
     with stream:
-        while piece := os.read(stream.fileno(), LAST_WORDS_BYTES):
+        while piece := stream.read(LAST_WORDS_BYTES):
             kept = (kept + piece)[-LAST_WORDS_BYTES:]
             words.append(kept)
+    is_reading.release()
+
+
+def make_pipe() -> tuple[Connection, Connection]:
+    """Two connected ends, which wait for messages: the sockets of gevent and eventlet would not."""
+    from multiprocessing.connection import Pipe
+
+    ends = Pipe()
+    for end in ends:
+        _wait_for_bytes(end)
+    return ends
+
+
+def _wait_for_bytes(file: Connection | FileIO) -> None:
+    if sys.platform != "win32":
+        os.set_blocking(file.fileno(), True)
 
 
 @contextmanager
@@ -240,12 +263,31 @@ def _as_file(end: Connection) -> Iterator[int]:
 # The child's side.
 
 
-def run(serve: Callable[[Connection], None]) -> None:
-    """The main function of a child process: takes the connection from its standard input, and serves."""
+_is_own_child = False
+"""Whether the program of this process has called `freeze_support`, so that it can be its own child process."""
+
+
+def freeze_support() -> None:
+    """Makes a frozen program its own child process, which finds devices and isolates engines. Call it first.
+
+    Programs from PyInstaller or Nuitka contain no Python to start: they start themselves again. In a child process,
+    the call serves the program that started it, and does not return. What the program does before runs there, too.
+    Elsewhere, the call has no effect.
+
+    Example:
+        >>> import winml_py
+        >>> winml_py.freeze_support()
+    """
+    global _is_own_child
+    _is_own_child = True
+    module, _, name = os.environ.pop(SERVE, "").partition(":")  # not for the processes that this one starts
+    if not module:
+        return
     import signal
+    from importlib import import_module
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at a terminal is for the parent
-    file = os.dup(0)
+    file = os.dup(0)  # the standard input is the connection
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
@@ -253,7 +295,7 @@ def run(serve: Callable[[Connection], None]) -> None:
         import msvcrt
 
         file = msvcrt.get_osfhandle(file)
-    serve(open_connection(file))
+    getattr(import_module(module), name)(open_connection(file))
     os._exit(0)  # without finalizers, so that libraries cannot crash at exit
 
 
@@ -300,7 +342,8 @@ def read_stderr(run: Callable[[], object]) -> str:
     """
     import tempfile
 
-    sys.stderr.flush()
+    if sys.stderr is not None:  # a program with windows has none
+        sys.stderr.flush()
     before = os.dup(2)
     with tempfile.TemporaryFile() as file:
         os.dup2(file.fileno(), 2)
@@ -333,8 +376,38 @@ def decode_output(output: bytes) -> str:
 
 
 def is_available() -> bool:
-    """Whether there is a Python interpreter to start: a frozen application has none."""
-    return bool(sys.executable) and not getattr(sys, "frozen", False)
+    """Whether a child process can be started: see `make_command`."""
+    with suppress(NotSupportedError):
+        return bool(make_command())
+    return False
+
+
+def make_command() -> list[str]:
+    """The command that starts a child process: Python, or a frozen program itself.
+
+    Raises:
+        NotSupportedError: there is no Python, and the program does not call `freeze_support`.
+    """
+    import shutil
+    from multiprocessing import spawn  # when it is imported, Nuitka corrects sys.executable
+
+    path, is_frozen = os.fsdecode(spawn.get_executable() or ""), getattr(sys, "frozen", False)
+    is_named_python = os.path.basename(path).lower().startswith(("python", "pypy"))
+    if is_frozen or not is_named_python or not os.path.exists(path):
+        is_frozen = is_frozen or "__compiled__" in globals()  # by Nuitka
+        if is_frozen and _is_own_child:
+            return [path]
+        if is_frozen or path == (sys.executable or ""):  # that of uWSGI, say; otherwise the program has set another one
+            places = os.pathsep.join(os.path.join(sys.prefix, folder) for folder in ("bin", "Scripts", ""))
+            name = "python" if sys.platform == "win32" else f"python{sys.version_info[0]}.{sys.version_info[1]}"
+            path = shutil.which(name, path=places) or ""
+    if not path:
+        raise NotSupportedError(
+            "Devices are found and engines isolated in child processes, and this program has no Python to start one.",
+            hint="In a frozen program, call winml_py.freeze_support() first. In others, pass the path of a Python that "
+            "has these packages to multiprocessing.set_executable().",
+        )
+    return [path, "-c", f"from {__name__} import freeze_support; freeze_support()"]
 
 
 def make_environment() -> dict[str, str]:
@@ -365,12 +438,22 @@ class Inherited(Protocol):
 
 
 _watched: weakref.WeakSet[Inherited] = weakref.WeakSet()
+_processes: set[int] = set()  # that have been notified, or began to watch
+_noticing = threading.Lock()
 
 
 def watch_forks(thing: Inherited) -> None:
     """Notifies an object of every fork as long as it lives. Using the object costs nothing more."""
     _register()
     _watched.add(thing)
+
+
+def notice_fork() -> None:
+    """Notifies what is watched of a fork that Python did not see, if there was one."""
+    if os.getpid() not in _processes:  # else without the lock, which a fork might take along
+        with _noticing:
+            if os.getpid() not in _processes:
+                _notify_watched()
 
 
 def keep_forever(thing: object) -> None:
@@ -382,6 +465,7 @@ def keep_forever(thing: object) -> None:
 
 @cache
 def _register() -> None:
+    _processes.add(os.getpid())
     if hasattr(os, "register_at_fork"):  # Windows has no fork
         os.register_at_fork(after_in_child=_notify_watched)
 
@@ -389,9 +473,23 @@ def _register() -> None:
 def _notify_watched() -> None:
     for thing in list(_watched):
         thing.handle_fork()
+    _processes.add(os.getpid())
 
 
-# Thread pools shared by the whole process.
+# Threads.
+
+
+@cache
+def get_native_threads() -> ModuleType:
+    """The module `_thread` without the patches of gevent and eventlet, whose threads wait for each other."""
+    from importlib.machinery import BuiltinImporter
+    from importlib.util import module_from_spec
+
+    spec = BuiltinImporter.find_spec("_thread")
+    assert spec is not None
+    module = module_from_spec(spec)
+    BuiltinImporter.exec_module(module)
+    return module
 
 
 def get_shared_pool(name: str, workers: int) -> ThreadPoolExecutor:
@@ -424,8 +522,8 @@ _idle = deque[tuple[ChildProcess, float]](maxlen=1)
 def call_in_child(function: Callable[..., T], *arguments: object) -> T:
     """Calls a function in another process, and returns its result.
 
-    The call adds nothing to the cache folder. A frozen application has no Python to start: it calls the function in
-    this process.
+    The call adds nothing to the cache folder. Where no process can be started (see `make_command`), the function is
+    called in this one.
 
     Args:
         function: a named function of one of our modules; its arguments and result are pickled.

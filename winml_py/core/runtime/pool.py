@@ -78,6 +78,7 @@ class EnginePool:
             CanceledError: `stop` was requested while another thread compiled the engine.
             WinMLError: the error of `create`.
         """
+        child_process.notice_fork()
         with self._lock:
             shared = self._shared.setdefault(key, _Shared())
             # Counted before the engine exists: a session that closes meanwhile must not consider it unused.

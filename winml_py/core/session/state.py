@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -108,6 +109,8 @@ class SessionState:
         self.is_inherited = False
         self._process = os.getpid()
         child_process.watch_forks(self)
+        # A program in C that embeds Python, such as uWSGI, may fork without telling it. Asking takes a system call.
+        self._may_fork_unseen = not sys.orig_argv
         self.picture_models: PictureModels | None = None
         if lease.engine.location is not None:
             from .device_pictures import PictureModels  # sessions on the CPU do not need it
@@ -128,6 +131,8 @@ class SessionState:
             DeviceLostError: the device was lost, or the engine process: `EngineLostError`.
             IllegalCallError: another process made the session.
         """
+        if self._may_fork_unseen:
+            child_process.notice_fork()
         lease = self._lease
         if lease is not None and self.loss is None:  # first, because every bind and run takes this branch
             return lease.engine

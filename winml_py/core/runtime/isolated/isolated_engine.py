@@ -11,13 +11,12 @@ import threading
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
-from multiprocessing.connection import Pipe
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ....errors import EngineLostError, EvaluationError, NotSupportedError, WinMLError
 from ...base.arrays import Array
 from ...base.cancellation import Stop, call_while_held
-from ...base.child_process import ChildProcess, is_available, watch_forks
+from ...base.child_process import ChildProcess, get_native_threads, make_pipe, watch_forks
 from ..engine import AssignedNode, Engine, EngineOptions, Isolation, LocalEngine
 from ..request import Compiler, CompileRequest
 from ..runs import UNLOCKED, Bound, end_on_stop, require_open
@@ -51,7 +50,7 @@ class IsolatedCompiler:
 
         Raises:
             EngineLostError: the process ended, or cannot be started.
-            NotSupportedError: a frozen application has no Python to start.
+            NotSupportedError: there is no Python to start.
             WinMLError: the other compiler's error.
         """
         return IsolatedEngine(request, self._compiler, self._isolation)
@@ -78,11 +77,6 @@ class IsolatedEngine(LocalEngine):
     """
 
     def __init__(self, request: CompileRequest, compiler: Compiler, isolation: Isolation) -> None:
-        if not is_available():
-            raise NotSupportedError(
-                "An isolated session needs a Python interpreter to start, and a frozen application has none.",
-                hint="Set options.isolation = None.",
-            )
         self.options = request.options
         # Reentrant, because the garbage collector may close an engine inside a locked region.
         self._lock = threading.RLock()
@@ -95,6 +89,8 @@ class IsolatedEngine(LocalEngine):
         try:
             self._home = ChildProcess(child.serve, shows_stderr=is_logged)
             self._folder = tempfile.mkdtemp(prefix="winml-py-") if request.options.is_profiled else ""
+        except NotSupportedError:
+            raise
         except Exception as error:  # too many files or threads, or an invalid environment
             raise EngineLostError(
                 f"Cannot start a process for the engine: {error}.",
@@ -212,7 +208,7 @@ class IsolatedEngine(LocalEngine):
 
     def _open_lane(self, process: ChildProcess) -> _Lane:
         try:
-            ours, theirs = Pipe()
+            ours, theirs = make_pipe()
         except OSError as error:
             raise EvaluationError(
                 f"Cannot connect to the engine's process: {error}.",
@@ -266,7 +262,7 @@ class IsolatedEngine(LocalEngine):
     @contextmanager
     def _end_on_stop(self, lane: _Lane, stop: Stop) -> Iterator[None]:
         """Within the block, `stop` ends the run; if that takes too long, the process."""
-        is_running = threading.Lock()
+        is_running = get_native_threads().allocate_lock()
 
         def terminate() -> None:
             call_while_held(is_running, GRACE_SECONDS, partial(self._kill, "since an evaluation in it did not stop"))

@@ -54,7 +54,7 @@ def send_handle(connection: Connection, message: bytes, handle: int, process: in
     try:
         reduction.sendfds(channel, [handle])
     finally:
-        channel.detach()
+        os.set_blocking(channel.detach(), True)  # the sockets of gevent and eventlet do not block
 
 
 def send_memory(connection: Connection, message: bytes, size: int) -> mmap.mmap:

@@ -13,7 +13,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ....errors import IllegalCallError, InvalidDeviceError
-from ...base.child_process import ChildProcess, is_available, start_main, wait_for_main
+from ...base.child_process import ChildProcess, start_main, wait_for_main
 from . import windows_catalogue
 from .catalogue import PROVIDERS, find_provider, rank_device
 from .provider import BUILT_IN, ProviderDevice
@@ -67,15 +67,13 @@ def probe() -> list[Plugin]:
     """Finds the devices that each plugin, and the runtime itself, can use; each in a separate process.
 
     Takes about a second the first time; the results are kept for the life of this process.
+
+    Raises:
+        NotSupportedError: no process can be started.
     """
     with _lock:
         names = [BUILT_IN, *find_installed()]
         missing = [name for name in names if name not in _probed]
-        if missing and not is_available():
-            raise InvalidDeviceError(
-                "Devices are tried in a separate Python process, which a frozen application cannot start.",
-                hint="Run on the CPU, or from an installed Python.",
-            )
         # The processes run concurrently: each takes a part of a second to start, and to try its devices.
         started = {name: start_main(_OWN_PROBES.get(name, _PROBE), name) for name in missing}
         for name, child in started.items():
