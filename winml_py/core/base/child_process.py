@@ -465,7 +465,10 @@ def keep_forever(thing: object) -> None:
 
 @cache
 def _register() -> None:
+    import atexit
+
     _processes.add(os.getpid())
+    atexit.register(notice_fork)  # else a worker of uWSGI that did nothing would wait for its parent's threads
     if hasattr(os, "register_at_fork"):  # Windows has no fork
         os.register_at_fork(after_in_child=_notify_watched)
 
