@@ -98,9 +98,17 @@ def test_versions_have_lower_bounds_alone() -> None:
 
 
 def test_the_command_is_installed() -> None:
-    scripts = {entry.name: entry.value for entry in metadata.distribution("winml-py").entry_points}
+    scripts = {
+        entry.name: entry.value
+        for entry in metadata.distribution("winml-py").entry_points.select(group="console_scripts")
+    }
     assert scripts == {"winml-py": "winml_py.cli.main:main"}
     assert metadata.version("winml-py") == winml_py.__version__
+
+
+def test_pyinstaller_finds_the_hook() -> None:
+    (entry,) = metadata.distribution("winml-py").entry_points.select(group="pyinstaller40")
+    assert [file.name for folder in entry.load()() for file in Path(folder).glob("hook-*")] == ["hook-winml_py.py"]
 
 
 def test_the_package_is_a_program() -> None:

@@ -388,7 +388,6 @@ def make_command() -> list[str]:
     Raises:
         NotSupportedError: there is no Python, and the program does not call `freeze_support`.
     """
-    import shutil
     from multiprocessing import spawn  # when it is imported, Nuitka corrects sys.executable
 
     path, is_frozen = os.fsdecode(spawn.get_executable() or ""), getattr(sys, "frozen", False)
@@ -398,9 +397,9 @@ def make_command() -> list[str]:
         if is_frozen and _is_own_child:
             return [path]
         if is_frozen or path == (sys.executable or ""):  # that of uWSGI, say; otherwise the program has set another one
-            places = os.pathsep.join(os.path.join(sys.prefix, folder) for folder in ("bin", "Scripts", ""))
-            name = "python" if sys.platform == "win32" else f"python{sys.version_info[0]}.{sys.version_info[1]}"
-            path = shutil.which(name, path=places) or ""
+            name = "python.exe" if sys.platform == "win32" else f"python{sys.version_info[0]}.{sys.version_info[1]}"
+            places = [os.path.join(sys.prefix, folder, name) for folder in ("bin", "Scripts", "")]
+            path = next(filter(os.path.isfile, places), "")
     if not path:
         raise NotSupportedError(
             "Devices are found and engines isolated in child processes, and this program has no Python to start one.",
