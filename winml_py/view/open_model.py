@@ -152,7 +152,7 @@ class OpenModel:
         self._program_session = session
         self._session = session
         self._lock = threading.Lock()  # one evaluation at a time
-        # Another process has none of this one's functions, and a frozen program cannot start one.
+        # Another process has none of this one's functions, and a frozen program may have no Python to start.
         self.is_isolated = session is None and is_available() and not private_state(model).operators.functions
         self.features = {feature.name: feature for feature in model.input_features}
         contracts = {name: _find_initial_contract(feature) for name, feature in self.features.items()}
