@@ -85,7 +85,12 @@ BUILDS = {
     "zipapp": ["zipapp", "app", "--output", "app.pyz"],
     "Nuitka, one folder": [
         *("nuitka", "--mode=standalone", "--assume-yes-for-downloads", "--lto=no", "--output-dir=nuitka"),
-        *("--include-package=winml_py.core", f"--include-data-files={MODEL}=digits.onnx", "program.py"),
+        *(
+            "--include-package=winml_py.core",
+            "--nofollow-import-to=*.tests",
+            f"--include-data-files={MODEL}=digits.onnx",
+            "program.py",
+        ),
     ],
 }
 """A module to run, and its arguments."""

@@ -4,7 +4,8 @@
 
 The program makes a virtual environment in FOLDER (by default a temporary one), installs the package and the servers
 there, and starts one after the other on the loopback address. With words, it tries those whose names have one of them.
-It prints the table of docs/how-to/ship-your-app.md, and exits with 1 if an answer is neither right nor a refusal.
+It prints a table, which docs/how-to/ship-your-app.md has in short, and exits with 1 if an answer is neither right nor
+a refusal.
 
 Not on Windows, where these servers do not run. Celery uses files as its broker.
 """
