@@ -328,6 +328,7 @@ class TestErrors:
 
     def test_systems_without_such_a_process(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, "frozen", True, raising=False)
+        monkeypatch.setattr(sys, "prefix", "/no/such")
         with pytest.raises(NotSupportedError, match=r"call winml_py\.freeze_support\(\) first"):
             isolated(MODELS / "digits.onnx")
 
