@@ -44,6 +44,7 @@ CONTRACTS: dict[str, Callable[[], ImageContract]] = {
     "yolo": ImageContract.yolo,
     "clip": ImageContract.clip,
     "windows": ImageContract,
+    "windowsml": ImageContract.windowsml,
 }
 """The contracts that have names on the command line and on the page."""
 

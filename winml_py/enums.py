@@ -151,6 +151,8 @@ class ImageKernel(IntEnum):
     """Pillow's `BOX`."""
     ANTIALIASED_HAMMING = 8
     """Pillow's `HAMMING`."""
+    ALIGN_CORNERS_LINEAR = 9
+    """Linear, with the middles of the corners in the corners (`align_corners`), as Windows ML's Runtime scales."""
 
 
 class ImageRounding(IntEnum):
@@ -181,6 +183,8 @@ class ImageGray(IntEnum):
     LUMA = 1
     """OpenCV's: 0.299 red, 0.587 green and 0.114 blue (BT.601), to the nearest level, and before the picture is scaled.
     Pillow's `convert("L")` differs by one level in about one pixel of a thousand."""
+    EXACT_LUMA = 2
+    """The same weights in float64, halves to even, as in Windows ML's Runtime."""
 
 
 class TensorLayout(IntEnum):

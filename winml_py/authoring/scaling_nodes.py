@@ -32,6 +32,8 @@ def scale_to_planes(pixels: Expression, placement: Placement, contract: ImageCon
         part = placement.part
         pixels = pixels.slice((part.y, part.x), (part.height, part.width), (0, 1))
     from_height, from_width = pixels.size(0), pixels.size(1)
+    if kernel is ImageKernel.ALIGN_CORNERS_LINEAR:
+        return _scale_with_aligned_corners(pixels, height, width)
     if kernel is ImageKernel.LINEAR:
         return _scale_linearly(pixels, height, width, _find_linear_taps)
     if kernel is ImageKernel.AREA:
@@ -73,6 +75,27 @@ def _find_nearest_pixels(side: Expression, scaled: Expression) -> Expression:
     steps = graph.where(graph.range(scaled).equals(0), step * 0.5, step)
     sums = graph.node("CumSum", steps, graph.constant(0, np.int64), dtype=np.float64)
     return sums.apply("Floor").cast(np.int64).at_most(side - 1)
+
+
+def _scale_with_aligned_corners(pixels: Expression, height: Expression, width: Expression) -> Expression:
+    """The same sums in float32, in the same order, as in `imaging/pixels.py`."""
+    sums = None
+    for row, row_weight in _find_aligned_taps(pixels.size(0), height):
+        for column, column_weight in _find_aligned_taps(pixels.size(1), width):
+            levels = pixels.take(row, 0).take(column, 1).cast(np.float32)
+            term = levels * (row_weight.unsqueeze(1, 2) * column_weight.unsqueeze(0, 2))
+            sums = term if sums is None else sums + term
+    assert sums is not None
+    return move_channels_first((sums + 0.5).apply("Floor").cast(np.uint8))
+
+
+def _find_aligned_taps(side: Expression, scaled: Expression) -> list[tuple[Expression, Expression]]:
+    """The two pixels of each result, each with its weight."""
+    step = (side - 1).cast(np.float32) / (scaled - 1).at_least(1).cast(np.float32)
+    positions = side.graph.range(scaled).cast(np.float32) * step
+    whole = positions.apply("Floor")
+    first, weight = whole.cast(np.int64), positions - whole
+    return [(first, 1 - weight), ((first + 1).at_most(side - 1), weight)]
 
 
 # OpenCV's linear kernel, in its fixed point: weights of 11 bits; a sum along a row loses its last 4 bits, its product

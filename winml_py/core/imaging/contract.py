@@ -67,7 +67,8 @@ METADATA_FIELDS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "Image.Pad": ("pad", {}),
     "Image.Size": ("size", {}),
     "Image.Exact": ("exact", {"True": True, "False": False}),
-    "Image.Gray": ("gray", {gray.name.title(): gray for gray in ImageGray}),
+    "Image.Gray": ("gray", {gray.name.title().replace("_", ""): gray for gray in ImageGray}),
+    "Image.Factor": ("factor", {}),
 }
 """For each key of the metadata: the contract's field, and the words for its values if they are not numbers."""
 METADATA_KEYS = (*METADATA_FIELDS, "Image.ColorSpaceGamma")
@@ -82,6 +83,8 @@ _WINDOWS_ML = CropToAspect()
 class ImageContract:
     """How a picture becomes a model's tensor: number = (byte / scale - shift - mean) / std, channel by channel.
 
+    With a factor, number = (byte / scale - shift - mean) * factor.
+
     Scale and shift are those of the range: 1 and 0 for 0 to 255, 255 and 0 for 0 to 1, 127.5 and 1 for -1 to 1. All
     steps are computed in float32, one after the other, as in Windows ML and torchvision, and the result is rounded once
     to the tensor's type. An exception is an NCHW tensor of float32 with a mean or a std: its numbers are computed with
@@ -94,6 +97,7 @@ class ImageContract:
         pixel_range: what the bytes 0 to 255 become first.
         mean: the number then subtracted from each channel, in the order of `pixel_format`; 0 by default.
         std: the number that each channel is finally divided by; 1 by default.
+        factor: instead of std, the number that each channel is finally multiplied by.
         layout: NCHW, or NHWC where stated; never guessed.
         tensor_kind: `FLOAT`, `FLOAT16` or `UINT8`; None means the feature's.
         scaling: the rule for the size that a picture is scaled to, before it is cropped or padded to the tensor: one of
@@ -128,6 +132,7 @@ class ImageContract:
     size: tuple[int, int] | None = None
     exact: bool = False
     gray: ImageGray = ImageGray.WINDOWS
+    factor: Floats = ()
 
     def __post_init__(self) -> None:
         """Normalises each field, so that equal contracts compare equal."""
@@ -148,11 +153,13 @@ class ImageContract:
                 f"The contract specifies how colours become gray, but its tensor is {self.pixel_format.name}.",
                 hint="Omit gray, or specify GRAY8.",
             )
-        for name in ("mean", "std"):
+        for name in ("mean", "std", "factor"):
             object.__setattr__(self, name, self._require_per_channel(name))
+        if self.std and self.factor:
+            raise InvalidArgumentError("The contract has a std and a factor.", hint="Pass one of the two.")
         # In float32, as tensors are computed: it rounds 1e-50 to 0.
-        if 0 in np.array(self.std).astype(np.float32):
-            raise InvalidArgumentError("Expected a std other than 0.", hint="Omit the std, or pass 1.")
+        if 0 in np.array((*self.std, *self.factor)).astype(np.float32):
+            raise InvalidArgumentError("Expected a std or a factor other than 0.", hint="Omit it, or pass 1.")
         if self.tensor_kind is not None and self.tensor_kind not in METADATA_FIELDS["Image.DataType"][1].values():
             raise InvalidArgumentError(f"Expected a FLOAT, FLOAT16 or UINT8 tensor, got {self.tensor_kind!r}.")
         if not isinstance(self.scaling, Scaling):
@@ -223,6 +230,46 @@ class ImageContract:
         )
 
     @classmethod
+    def windowsml(
+        cls,
+        size: Size | None = None,
+        mode: str = "stretch",
+        pixel_format: BitmapPixelFormat = BitmapPixelFormat.RGB8,
+        *,
+        scale: float | Floats = (),
+        mean: float | Floats = (),
+    ) -> ImageContract:
+        """The tensors of Windows ML's Runtime (`tensor_from_image` of the package windowsml), to the bit.
+
+        Args:
+            size: height and width of the tensor, where the model leaves them free.
+            mode: "stretch", "center_crop" or "letterbox".
+            pixel_format: RGB8, BGR8 or GRAY8.
+            scale: what each channel is multiplied by, after the mean was subtracted.
+            mean: the numbers that are subtracted, from 0 to 255.
+
+        Raises:
+            InvalidArgumentError: another mode or pixel format.
+        """
+        modes: dict[str, Scaling] = {
+            "stretch": Stretch(),
+            "center_crop": CropToAspect(ImageRounding.DOWN),
+            "letterbox": Fit(rounding=ImageRounding.HALF_UP),
+        }
+        if mode not in modes:
+            raise InvalidArgumentError(f"Expected {', '.join(modes)} as mode, got {mode!r}.")
+        is_gray = _require_channel_order(pixel_format) is BitmapPixelFormat.GRAY8
+        return cls(
+            pixel_format,
+            mean=mean,  # type: ignore[arg-type]
+            scaling=modes[mode],
+            kernel=ImageKernel.ALIGN_CORNERS_LINEAR,
+            size=size,
+            gray=ImageGray.EXACT_LUMA if is_gray else ImageGray.WINDOWS,
+            factor=scale,  # type: ignore[arg-type]
+        )
+
+    @classmethod
     def from_metadata(cls, metadata: Mapping[str, str]) -> ImageContract:
         """The contract that a model's `metadata_props` state; fields that they leave out get their defaults.
 
@@ -270,18 +317,18 @@ class ImageContract:
             >>> ImageContract.imagenet().with_pixel_format(BitmapPixelFormat.BGR8).mean
             (0.406, 0.456, 0.485)
         """
-        order, mean, std = _require_channel_order(pixel_format), self.mean, self.std
+        order, mean, std, factor = _require_channel_order(pixel_format), self.mean, self.std, self.factor
         if BitmapPixelFormat.GRAY8 in (order, self.pixel_format):
-            if len(set(mean)) > 1 or len(set(std)) > 1:
+            if max(len(set(mean)), len(set(std)), len(set(factor))) > 1:
                 raise InvalidArgumentError(
                     f"The mean and the std of {self.describe()} are per colour, but {order.name} has no colours.",
                     hint="Specify them again: replace(contract, pixel_format=..., mean=..., std=...).",
                 )
-            mean, std = mean[:1], std[:1]
+            mean, std, factor = mean[:1], std[:1], factor[:1]
         elif order is not self.pixel_format:
-            mean, std = mean[::-1], std[::-1]
+            mean, std, factor = mean[::-1], std[::-1], factor[::-1]
         gray = self.gray if order is BitmapPixelFormat.GRAY8 else ImageGray.WINDOWS
-        return replace(self, pixel_format=order, mean=mean, std=std, gray=gray)
+        return replace(self, pixel_format=order, mean=mean, std=std, factor=factor, gray=gray)
 
     def axes(self) -> tuple[int, int, int]:
         """The positions of channels, height and width in a shape of four dimensions."""
@@ -313,7 +360,8 @@ class ImageContract:
     def affine(self) -> tuple[tuple[float, float], ...]:
         """The factor and the summand of each channel, range, mean and std folded: number = byte * factor + summand."""
         scale, shift = SCALE_AND_SHIFT[self.pixel_range]
-        return tuple((1 / (scale * s), -(shift + m) / s) for m, s in zip(*self._mean_and_std, strict=True))
+        mean, std, factor = self._numbers_per_channel
+        return tuple((f / (scale * s), -(shift + m) * f / s) for m, s, f in zip(mean, std, factor, strict=True))
 
     def describe_odd_range(self) -> str:
         """What black and white become, where mean and std must be for another range; "" where they may be right.
@@ -331,18 +379,23 @@ class ImageContract:
 
     def numbers(self, dtype: DType) -> Array:
         """The number for each byte of each channel: channels x 256, read-only. For uint8, rounded half to even."""
-        return _compute_numbers(self.pixel_range, *self._mean_and_std, dtype)
+        return _compute_numbers(self.pixel_range, *self._numbers_per_channel, dtype)
 
     @property
-    def _mean_and_std(self) -> tuple[Floats, Floats]:
-        return self.mean or (0.0,) * self.channels, self.std or (1.0,) * self.channels
+    def _numbers_per_channel(self) -> tuple[Floats, Floats, Floats]:
+        """Mean, std and factor."""
+        ones = (1.0,) * self.channels
+        return self.mean or (0.0,) * self.channels, self.std or ones, self.factor or ones
 
 
 @cache
-def _compute_numbers(pixel_range: LearningModelPixelRange, mean: Floats, std: Floats, dtype: DType) -> Array:
+def _compute_numbers(
+    pixel_range: LearningModelPixelRange, mean: Floats, std: Floats, factor: Floats, dtype: DType
+) -> Array:
     scale, shift = SCALE_AND_SHIFT[pixel_range]
     numbers = np.arange(256, dtype=np.float32) / np.float32(scale) - np.float32(shift)
-    numbers = (numbers - np.array(mean, np.float32)[:, None]) / np.array(std, np.float32)[:, None]
+    mean_column, std_column, factor_column = (np.array(value, np.float32)[:, None] for value in (mean, std, factor))
+    numbers = (numbers - mean_column) / std_column * factor_column
     if dtype == np.uint8:
         numbers = np.clip(np.rint(numbers), 0, 255)
     numbers = numbers.astype(dtype)

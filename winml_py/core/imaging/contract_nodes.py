@@ -9,7 +9,7 @@ import numpy as np
 from ...enums import BitmapPixelFormat, ImageGray, TensorLayout
 from ..onnx_file.expressions import Expression
 from .contract import SCALE_AND_SHIFT, ImageContract, has_gray_padding, order_pad_levels
-from .pixels import GRAY_WEIGHTS, LUMA_WEIGHTS, find_layout
+from .pixels import EXACT_LUMA_WEIGHTS, GRAY_WEIGHTS, LUMA_WEIGHTS, find_layout
 from .tensorize import find_channel_order, make_gray_table
 
 _GRAY = BitmapPixelFormat.GRAY8
@@ -37,11 +37,9 @@ def write_tensor(
     Returns:
         The numbers, float32, in the contract's layout.
     """
-    graph, is_luma = pixels.graph, contract.gray is ImageGray.LUMA
+    graph, is_luma = pixels.graph, contract.gray is not ImageGray.WINDOWS
     if is_luma and not find_layout(source).is_gray:  # before scaling: see `tensorize`
-        channels = sorted(zip(find_layout(source).rgb, LUMA_WEIGHTS, strict=True))
-        gray = pixels.cast(np.float32).weighted_sum([weight for _, weight in channels], batch_axes + 2)
-        pixels, source = (gray + 0.5).apply("Floor").cast(np.uint8), _GRAY
+        pixels, source = _mix_luma(pixels, contract, find_layout(source).rgb, batch_axes + 2).cast(np.uint8), _GRAY
     planes = scale(pixels)
     # Gray stays one plane, unless its padding is coloured: then the same weights must turn both gray.
     stays_gray = source is contract.pixel_format is _GRAY and (pad is None or has_gray_padding(contract))
@@ -55,20 +53,28 @@ def write_tensor(
     if stays_gray and not is_luma:
         planes = graph.constant(make_gray_table(), np.float32).take(planes.cast(np.int32), 0)
     elif contract.pixel_format is _GRAY and not stays_gray:
-        # Windows ML's gray is mixed in float32, then truncated to an integer.
-        weights, summand = (LUMA_WEIGHTS, 0.5) if is_luma else (GRAY_WEIGHTS, 0.0)
-        planes = (planes.cast(np.float32).weighted_sum(weights, batch_axes) + summand).apply("Floor")
+        if is_luma:
+            planes = _mix_luma(planes, contract, (0, 1, 2), batch_axes)
+        else:  # Windows ML's gray is mixed in float32, then truncated to an integer
+            planes = planes.cast(np.float32).weighted_sum(GRAY_WEIGHTS, (0, 1, 2), batch_axes).apply("Floor")
     numbers = _normalize(planes.cast(np.float32), contract)
     if contract.layout is TensorLayout.NHWC:
         numbers = numbers.transpose(*range(batch_axes), *(batch_axes + axis for axis in (1, 2, 0)))
     return numbers
 
 
+def _mix_luma(colours: Expression, contract: ImageContract, rgb: tuple[int, ...], axis: int) -> Expression:
+    """The nearest levels of the contract's luma: see `ImageGray`."""
+    if contract.gray is ImageGray.EXACT_LUMA:
+        return colours.cast(np.float64).weighted_sum(EXACT_LUMA_WEIGHTS, rgb, axis).apply("Round")
+    return (colours.cast(np.float32).weighted_sum(LUMA_WEIGHTS, rgb, axis) + 0.5).apply("Floor")
+
+
 def _normalize(numbers: Expression, contract: ImageContract) -> Expression:
     """The tensor's number for each level, computed like `ImageContract.numbers`."""
     scale, shift = SCALE_AND_SHIFT[contract.pixel_range]
     steps = (("Div", (scale,), 1), ("Sub", (shift,), 0), ("Sub", contract.mean, 0), ("Div", contract.std, 1))
-    for operator, operands, neutral in steps:
+    for operator, operands, neutral in (*steps, ("Mul", contract.factor, 1)):
         if any(operand != neutral for operand in operands):
             operand = numbers.graph.constant(np.reshape(operands, (-1, 1, 1)), np.float32)
             numbers = numbers.graph.node(operator, numbers, operand, dtype=np.float32)

@@ -14,7 +14,9 @@ from .pixels import INTERLEAVED_FORMATS, BufferCache, convert, find_layout, resi
 def to_bytes(
     numbers: Array, contract: ImageContract, channel: int, out: Pixels, buffers: BufferCache | None = None
 ) -> None:
-    """The bytes that one channel's numbers mean: scale * (v * std + mean + shift), half to even, 0 to 255.
+    """The bytes that one channel's numbers mean: half to even, 0 to 255, of scale * (v * std + mean + shift).
+
+    With a factor, v is divided by it.
 
     NaN becomes 0. Windows ML rounds half up in the last few columns of a picture; we use one rule.
 
@@ -30,6 +32,8 @@ def to_bytes(
     np.copyto(values, numbers)
     if contract.std:
         values *= np.float32(contract.std[channel])
+    if contract.factor:
+        values /= np.float32(contract.factor[channel])
     if contract.mean:
         values += np.float32(contract.mean[channel])
     if shift:

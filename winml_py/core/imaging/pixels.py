@@ -216,6 +216,9 @@ LUMA_WEIGHTS = (9798 / 32768, 19235 / 32768, 3735 / 32768)
 """The weights 0.299, 0.587 and 0.114 (BT.601) as OpenCV rounds them. In float32, sums of bytes with these weights are
 exact, and so is the half that is added to round them. Pillow's weights have one bit more."""
 
+EXACT_LUMA_WEIGHTS = (0.299, 0.587, 0.114)
+"""The same in float64."""
+
 
 def compute_linear_gray(colours: Sequence[Array]) -> Array:
     """The gray that Windows makes of red, green and blue, uint8: mixed in linear light, to the nearest level.
@@ -242,7 +245,7 @@ class Kernel(NamedTuple):
     """The library that scales with a kernel, and the kernel's name there.
 
     Attributes:
-        pillow: Pillow's name for the filter; "" where OpenCV scales.
+        pillow: Pillow's name for the filter; "" where OpenCV, or `_scale_with_aligned_corners`, scales.
         fast: cykooz-resizer's name for the filter; "" where it has none.
         opencv: the name of OpenCV's flag; "" where Pillow scales.
         overshoots: whether it makes numbers outside the range of the picture, which are clipped.
@@ -268,6 +271,7 @@ KERNELS: Mapping[ImageKernel, Kernel] = {
     # cykooz-resizer also has a box, but that takes other pixels where its edge lies between two of them.
     ImageKernel.ANTIALIASED_BOX: Kernel("BOX", is_antialiased=True),
     ImageKernel.ANTIALIASED_HAMMING: Kernel("HAMMING", is_antialiased=True),
+    ImageKernel.ALIGN_CORNERS_LINEAR: Kernel(),
 }
 """Everything specific to a kernel; its formula as nodes of a graph is in `authoring/scaling_nodes.py`."""
 
@@ -312,6 +316,8 @@ def resize(
         return _scale_fast(pixels, width, height, entry)
     if entry.pillow:
         return _scale_with_pillow(pixels, width, height, entry.pillow)
+    if kernel is ImageKernel.ALIGN_CORNERS_LINEAR:
+        return _scale_with_aligned_corners(pixels, width, height)
     import cv2
 
     interpolation = getattr(cv2, entry.opencv)
@@ -328,6 +334,39 @@ def _scale_with_pillow(pixels: Pixels, width: int, height: int, name: str) -> Pi
     size = (pixels.shape[1], pixels.shape[0])
     image: Image.Image = Image.frombytes(mode, size, np.ascontiguousarray(pixels).data)
     return np.asarray(image.resize((width, height), Image.Resampling[name]))
+
+
+def _scale_with_aligned_corners(pixels: Pixels, width: int, height: int) -> Pixels:
+    """Scales as Windows ML's Runtime (`windowsml` 2.7.2021a0) does, to the bit: halves up, all sums in float32."""
+    import cv2
+
+    from_height, from_width = pixels.shape[:2]
+    rows = pixels.reshape(from_height, -1)
+    channels = rows.shape[1] // from_width
+    left, right, across = _find_taps(from_width, width)
+    columns = [(tap[:, None] * channels + np.arange(channels)).reshape(-1) for tap in (left, right)]
+    across = np.repeat(across, channels)
+    scaled = np.empty((height, width * channels), pixels.dtype)
+    strip = max(1, _STRIP // (scaled.shape[1] * 4))
+    top, bottom, down = _find_taps(from_height, height)
+    for first in range(0, height, strip):
+        part = slice(first, first + strip)
+        weight = down[part, None]
+        total = np.zeros(scaled[part].shape, np.float32)
+        for taps, row_weight in ((top, 1 - weight), (bottom, weight)):
+            used = rows[taps[part]]
+            for column, column_weight in zip(columns, (1 - across, across), strict=True):
+                levels = np.take(used, column, axis=1)
+                cv2.add(total, cv2.multiply(levels, row_weight * column_weight, dtype=cv2.CV_32F), total)
+        scaled[part] = total if pixels.dtype == np.float32 else total + np.float32(0.5)
+    return scaled.reshape(height, width, *pixels.shape[2:])
+
+
+def _find_taps(side: int, scaled: int) -> tuple[Array, Array, Array]:
+    """The two pixels of each result along a side, and the weight of the second, float32."""
+    positions = np.arange(scaled, dtype=np.float32) * (np.float32(side - 1) / np.float32(max(scaled - 1, 1)))
+    first = positions.astype(np.intp)
+    return first, np.minimum(first + 1, side - 1), positions - first.astype(np.float32)
 
 
 def scales_height_first(width: int, height: int, to_width: int, to_height: int) -> bool:

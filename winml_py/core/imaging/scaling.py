@@ -217,7 +217,12 @@ class CropToAspect(Scaling):
     The part is computed as in `CenterAndCropBounds` (`ImageFeatureValue.cpp`), in its float32 arithmetic: the size is
     rounded half up, the offset down, so an odd pixel remains on the right or below. If the model leaves a side free, it
     follows the other one.
+
+    Attributes:
+        rounding: HALF_UP; or DOWN, in whole numbers, as in Windows ML's Runtime.
     """
+
+    rounding: ImageRounding = ImageRounding.HALF_UP
 
     @property
     def takes_tensor_size(self) -> bool:
@@ -229,6 +234,10 @@ class CropToAspect(Scaling):
         tensor_height, tensor_width = tensor
         if tensor_height is None or tensor_width is None:
             return None
+        if self.rounding is ImageRounding.DOWN:
+            is_wide = width * tensor_height > height * tensor_width
+            part_width = choose(is_wide, maximum(1, height * tensor_width // tensor_height), width)
+            return choose(is_wide, height, maximum(1, width * tensor_height // tensor_width)), part_width
         ratio = np.float32(tensor_width) / np.float32(tensor_height)
         half = np.float32(0.5)
         fitting_width = _to_float32(height) * ratio

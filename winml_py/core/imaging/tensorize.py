@@ -15,6 +15,7 @@ from ..base.machine import count_usable_cores
 from .bitmap import SoftwareBitmap
 from .contract import ImageContract, Placement, has_gray_padding
 from .pixels import (
+    EXACT_LUMA_WEIGHTS,
     VIDEO_FORMATS,
     BufferCache,
     convert_video_to_bgr,
@@ -58,9 +59,10 @@ def tensorize(
         bgr = buffers.get("bgr", (bitmap.pixel_height, bitmap.pixel_width, 3))
         pixels, pixel_format = convert_video_to_bgr(pixels, pixel_format, bgr), BitmapPixelFormat.BGR8
     pixels, pixel_format = to_interleaved(crop(pixels, placement.part), pixel_format)
-    is_luma = contract.gray is ImageGray.LUMA
+    is_luma = contract.gray is not ImageGray.WINDOWS
+    convert_to_luma = _convert_to_luma if contract.gray is ImageGray.LUMA else _convert_to_exact_luma
     if is_luma:  # gray before it is scaled, as in programs with Pillow and OpenCV
-        pixels, pixel_format = _convert_to_luma(pixels, pixel_format, buffers), BitmapPixelFormat.GRAY8
+        pixels, pixel_format = convert_to_luma(pixels, pixel_format, buffers), BitmapPixelFormat.GRAY8
     height, width = placement.scaled
     pixels = resize(pixels, width, height, contract.kernel, contract.exact)
     pixels = crop(pixels, placement.cut)
@@ -68,7 +70,7 @@ def tensorize(
         pixels, pixel_format = _pad(pixels, pixel_format, contract, placement, buffers)
     if contract.pixel_format is BitmapPixelFormat.GRAY8:
         # Also after the luma above: padding may have added colour.
-        convert_to_gray = _convert_to_luma if is_luma else _convert_to_gray
+        convert_to_gray = convert_to_luma if is_luma else _convert_to_gray
         pixels = convert_to_gray(pixels, pixel_format, buffers)
         pixel_format = BitmapPixelFormat.GRAY8
     if contract.layout is TensorLayout.NHWC:
@@ -141,6 +143,21 @@ def _convert_to_luma(pixels: Pixels, pixel_format: BitmapPixelFormat, buffers: B
     return gray
 
 
+def _convert_to_exact_luma(pixels: Pixels, pixel_format: BitmapPixelFormat, buffers: BufferCache) -> Pixels:
+    """The same in float64, red first."""
+    if find_layout(pixel_format).is_gray:
+        return pixels
+    import cv2
+
+    planes = cv2.split(_make_rows_contiguous(pixels))
+    red, green, blue = (
+        cv2.LUT(planes[index], np.arange(256) * weight)
+        for index, weight in zip(find_layout(pixel_format).rgb, EXACT_LUMA_WEIGHTS, strict=True)
+    )
+    gray: Pixels = cv2.add(cv2.add(red, green), blue, buffers.get("gray", pixels.shape[:2]), dtype=cv2.CV_8U)
+    return gray
+
+
 @cache
 def make_gray_table() -> Pixels:
     """What Windows ML makes of a gray picture for a gray model: it converts it to colour, and that to gray."""
@@ -161,7 +178,7 @@ def _fill_planes(
         planes = buffers.get_planes(layout.channels, pixels.shape[:2])
         cv2.split(_make_rows_contiguous(pixels), planes)
         order = find_channel_order(pixel_format, contract)
-    if out.dtype == np.float32 and (contract.mean or contract.std):
+    if out.dtype == np.float32 and (contract.mean or contract.std) and not contract.factor:
         import cv2
 
         for slot, index, (factor, summand) in zip(out, order, contract.affine(), strict=False):

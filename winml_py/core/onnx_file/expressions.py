@@ -156,12 +156,12 @@ class Expression:
         zero, most = (self.graph.constant(level, np.float32) for level in (0, 255))
         return self.graph.node("Clip", (self + 0.5).apply("Floor"), zero, most, dtype=np.float32)
 
-    def weighted_sum(self, weights: Sequence[float], axis: int) -> Expression:
-        """The sum of the planes along an axis, each multiplied by its weight, from the first to the last."""
-        planes = (
-            self.take(self.graph.constant([index], np.int64), axis) * weight for index, weight in enumerate(weights)
+    def weighted_sum(self, weights: Sequence[float], planes: Sequence[int], axis: int) -> Expression:
+        """The sum of these planes along an axis, each multiplied by its weight, from the first to the last."""
+        pairs = zip(planes, weights, strict=True)
+        return reduce(
+            operator.add, (self.take(self.graph.constant([plane], np.int64), axis) * weight for plane, weight in pairs)
         )
-        return reduce(operator.add, planes)
 
     @property
     def onnx_type(self) -> int:

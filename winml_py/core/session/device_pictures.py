@@ -94,6 +94,8 @@ class DeviceTensorizer:
         across, down = placement.shrink
         if plan.contract.kernel is ImageKernel.AREA and (across < 1) != (down < 1):
             return None  # OpenCV's kernel for one side depends on the other, but the matrices are made separately
+        if plan.contract.gray is ImageGray.EXACT_LUMA:
+            return None  # it needs float64, which WebGPU lacks
         arrays = [bitmap.to_numpy() for bitmap in bitmaps]
         pixels = np.ascontiguousarray(arrays[0])[None] if len(arrays) == 1 else np.stack(arrays)
         if pixels.ndim == 3:
@@ -239,7 +241,7 @@ def _scale(graph: _PictureGraph, key: GraphKey, pixels: Expression) -> Expressio
     planes = pixels.cast(np.float32).transpose(0, 3, 1, 2)
     if not key.is_scaled:
         return planes
-    if find_layout(key.source).channels == 4 and key.contract.gray is not ImageGray.LUMA:  # no tensor has an alpha
+    if find_layout(key.source).channels == 4 and key.contract.gray is ImageGray.WINDOWS:  # no tensor has an alpha
         planes = planes.take(graph.constant((0, 1, 2), np.int64), 1)
     across = graph.add_input("across", np.float32, "columns_used", "tensor_width")
     down = graph.add_input("down", np.float32, "tensor_height", "rows_used")
