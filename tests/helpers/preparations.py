@@ -10,7 +10,8 @@ import cv2
 import numpy as np
 from PIL import Image, ImageChops, ImageFilter, ImageOps
 
-from winml_py import ImageContract
+from helpers.reference import scale_aligned
+from winml_py import ImageContract, ImageKernel
 from winml_py.core.imaging.contract import compute_placement
 from winml_py.core.imaging.pixels import KERNELS
 
@@ -282,6 +283,27 @@ def tiles(image: Image.Image) -> Array:
     return np.repeat(stretched(image), 4, axis=0)
 
 
+def windows_ml(image: Image.Image, mode: str = "stretch") -> Array:
+    """As Windows ML's Runtime makes a tensor of 48x64."""
+    pixels = np.asarray(image)
+    (tall, wide), top, left = pixels.shape[:2], 0, 0
+    result = np.zeros((48, 64, 3), np.uint8)
+    high, across = 48, 64
+    if mode == "letterbox":
+        if wide * 48 > tall * 64:
+            high = max(1, (2 * tall * 64 + wide) // (2 * wide))
+        else:
+            across = max(1, (2 * wide * 48 + tall) // (2 * tall))
+        top, left = (48 - high) // 2, (64 - across) // 2
+    elif mode == "center_crop":
+        part = (tall, max(1, tall * 64 // 48)) if wide * 48 > tall * 64 else (max(1, wide * 48 // 64), wide)
+        y, x = (tall - part[0]) // 2, (wide - part[1]) // 2
+        pixels = pixels[y : y + part[0], x : x + part[1]]
+    result[top : top + high, left : left + across] = scale_aligned(pixels, across, high)
+    numbers = (result.astype(np.float32) - np.float32(127.5)) * np.float32(1 / 127.5)
+    return np.ascontiguousarray(numbers.transpose(2, 0, 1)[None])
+
+
 def luma(image: Image.Image) -> Array:
     """Gray as Pillow mixes it."""
     return np.asarray(image.convert("L").resize((28, 28), Image.Resampling.BICUBIC), np.float32)[None, None] / 255
@@ -300,7 +322,9 @@ def slow(contract: ImageContract, sides: tuple[int | None, int | None]) -> Calla
         part = image.crop((left, top, left + across, top + down))
         high, wide = place.scaled
         kernel = KERNELS[contract.kernel]
-        if kernel.opencv:
+        if contract.kernel is ImageKernel.ALIGN_CORNERS_LINEAR:
+            scaled = scale_aligned(np.asarray(part), wide, high)
+        elif kernel.opencv:
             scaled = cv2.resize(np.asarray(part), (wide, high), interpolation=getattr(cv2, kernel.opencv))
         else:
             scaled = np.asarray(part.resize((wide, high), Image.Resampling[kernel.pillow]))

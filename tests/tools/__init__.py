@@ -18,4 +18,5 @@ release.py                 makes a release, and checks it as strangers would use
 serve_hostile.py           `winml-py serve` among hostile requests: right, within its bounds, and nothing grows
 servers.py                 sessions under gunicorn, uvicorn, uWSGI and Celery, and in processes of multiprocessing
 view_check.py              the pages of `winml-py view` in Chromium
+windows_ml.py              Windows ML's own Runtime against this library, under Wine
 """

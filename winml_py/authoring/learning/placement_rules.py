@@ -98,8 +98,10 @@ def _is_consistent(rule: Rule, area: Area) -> bool:
         if math.isnan(measured_side):
             continue
         scale = placement.scaled[axis] / part_length
-        # A ramp of 256 levels locates a pixel to a fraction of one level, of which a long picture has few.
-        tolerance = 1.0 + 0.01 * measured_side + scale * side / 256
+        # A ramp of 256 levels locates a pixel to a fraction of one level, of which a long picture has few. Aligned
+        # corners scale by one pixel less.
+        visible = (area.target.height, area.target.width)[axis]
+        tolerance = 1.0 + max(0.01, 1 / visible) * measured_side + scale * side / 256
         if abs(side * scale - measured_side) > tolerance:
             return False
         if abs(part_begin * scale + cut_begin - measured_begin) > tolerance:
@@ -111,8 +113,10 @@ def _propose_rules(areas: Sequence[Area], tensor: Sides) -> Iterator[Rule]:
     """Rules whose numbers match the areas, plainest first."""
     yield Rule(Stretch(), tensor)
     if None not in tensor:
-        yield Rule(CropToAspect(), tensor)
-        yield Rule(Fit(), tensor)
+        yield from (Rule(CropToAspect(rounding), tensor) for rounding in (ImageRounding.HALF_UP, ImageRounding.DOWN))
+        yield from (
+            Rule(Fit(rounding=rounding), tensor) for rounding in (ImageRounding.HALF_EVEN, ImageRounding.HALF_UP)
+        )
     for scaling in _propose_scalings(areas, tensor):
         yield Rule(scaling, tensor)
 

@@ -155,11 +155,11 @@ class ImageContract:
             )
         for name in ("mean", "std", "factor"):
             object.__setattr__(self, name, self._require_per_channel(name))
+            # In float32, as tensors are computed: it rounds 1e-50 to 0.
+            if name != "mean" and 0 in np.array(getattr(self, name)).astype(np.float32):
+                raise InvalidArgumentError(f"Expected a {name} other than 0.", hint=f"Omit the {name}, or write 1.")
         if self.std and self.factor:
             raise InvalidArgumentError("The contract has a std and a factor.", hint="Pass one of the two.")
-        # In float32, as tensors are computed: it rounds 1e-50 to 0.
-        if 0 in np.array((*self.std, *self.factor)).astype(np.float32):
-            raise InvalidArgumentError("Expected a std or a factor other than 0.", hint="Omit it, or pass 1.")
         if self.tensor_kind is not None and self.tensor_kind not in METADATA_FIELDS["Image.DataType"][1].values():
             raise InvalidArgumentError(f"Expected a FLOAT, FLOAT16 or UINT8 tensor, got {self.tensor_kind!r}.")
         if not isinstance(self.scaling, Scaling):
@@ -238,6 +238,7 @@ class ImageContract:
         *,
         scale: float | Floats = (),
         mean: float | Floats = (),
+        pad: tuple[int, int, int] = (0, 0, 0),
     ) -> ImageContract:
         """The tensors of Windows ML's Runtime (`tensor_from_image` of the package windowsml), to the bit.
 
@@ -247,9 +248,14 @@ class ImageContract:
             pixel_format: RGB8, BGR8 or GRAY8.
             scale: what each channel is multiplied by, after the mean was subtracted.
             mean: the numbers that are subtracted, from 0 to 255.
+            pad: red, green and blue around a letterboxed picture.
 
         Raises:
             InvalidArgumentError: another mode or pixel format.
+
+        Example:
+            >>> ImageContract.windowsml((224, 224), "letterbox", scale=1 / 255).kernel.name
+            'ALIGN_CORNERS_LINEAR'
         """
         modes: dict[str, Scaling] = {
             "stretch": Stretch(),
@@ -264,6 +270,7 @@ class ImageContract:
             mean=mean,  # type: ignore[arg-type]
             scaling=modes[mode],
             kernel=ImageKernel.ALIGN_CORNERS_LINEAR,
+            pad=pad,
             size=size,
             gray=ImageGray.EXACT_LUMA if is_gray else ImageGray.WINDOWS,
             factor=scale,  # type: ignore[arg-type]

@@ -149,12 +149,13 @@ def _convert_to_exact_luma(pixels: Pixels, pixel_format: BitmapPixelFormat, buff
         return pixels
     import cv2
 
-    planes = cv2.split(_make_rows_contiguous(pixels))
-    red, green, blue = (
-        cv2.LUT(planes[index], np.arange(256) * weight)
-        for index, weight in zip(find_layout(pixel_format).rgb, EXACT_LUMA_WEIGHTS, strict=True)
-    )
-    gray: Pixels = cv2.add(cv2.add(red, green), blue, buffers.get("gray", pixels.shape[:2]), dtype=cv2.CV_8U)
+    gray: Pixels = buffers.get("gray", pixels.shape[:2])
+    tables = [np.arange(256) * weight for weight in EXACT_LUMA_WEIGHTS]
+    strip = max(1, 16384 // pixels.shape[1])  # in the cache, where float64 is as fast as bytes
+    for first in range(0, len(pixels), strip):
+        planes = cv2.split(np.ascontiguousarray(pixels[first : first + strip]))
+        red, green, blue = map(cv2.LUT, (planes[index] for index in find_layout(pixel_format).rgb), tables)
+        cv2.add(cv2.add(red, green), blue, gray[first : first + strip], dtype=cv2.CV_8U)
     return gray
 
 
