@@ -30,14 +30,14 @@ PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
     # What was measured, rounded up.
-    "lines of code": 25_900,
-    "lines of code in core/": 14_310,
-    "lines of docstrings": 7_750,
-    "files": 213,
+    "lines of code": 26_400,
+    "lines of code in core/": 14_550,
+    "lines of docstrings": 7_900,
+    "files": 215,
     "options of commands": 91,
-    "words of docs": 42_920,
-    "lines of code of tests": 35_050,
-    "inner names that capabilities use": 88,
+    "words of docs": 45_200,
+    "lines of code of tests": 36_400,
+    "inner names that capabilities use": 90,
     # What was measured.
     "names in __all__": 69,
     "binding classes of engines": 3,
