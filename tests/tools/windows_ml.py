@@ -389,16 +389,22 @@ def compare_refusals(theirs: Theirs) -> Iterator[str]:
 
 
 def take_turns(ways: dict[str, Callable[[], object]], seconds: float) -> dict[str, float]:
-    """The median time of each, in seconds. They run by turns, so that what else the machine does meets both."""
+    """The median time of each, in seconds.
+
+    They run by turns, so that what else the machine does meets both; a turn is several calls, of which the first do not
+    count, because threads of the other side may still wait for work and keep a core busy.
+    """
     times: dict[str, list[float]] = {way: [] for way in ways}
     for way in ways.values():
         way()
     end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times["ours"]) < 5:
+    while time.perf_counter() < end or len(times["ours"]) < 24:
         for name, way in ways.items():
-            begin = time.perf_counter()
-            way()
-            times[name].append(time.perf_counter() - begin)
+            for call in range(12):
+                begin = time.perf_counter()
+                way()
+                if call >= 4:
+                    times[name].append(time.perf_counter() - begin)
     return {name: statistics.median(taken) for name, taken in times.items()}
 
 

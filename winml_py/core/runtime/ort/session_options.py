@@ -53,9 +53,9 @@ def make_session_options(
     # A saved graph is already optimised, and its weights are stored for exactly these nodes.
     _tune(native, options.tuning, "none" if is_optimized else options.tuning.graph_optimization)
     native.intra_op_num_threads = options.intra_op_num_threads
-    if not options.intra_op_thread_spinning:  # threads for branches spin, too, and take 90 % of a core
-        native.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        native.add_session_config_entry("session.inter_op.allow_spinning", "0")
+    # Always stated, because the default depends on the build: Microsoft's onnxruntime-windowsml does not spin.
+    for threads in ("intra_op", "inter_op"):  # threads for branches spin, too, and take 90 % of a core
+        native.add_session_config_entry(f"session.{threads}.allow_spinning", str(int(options.intra_op_thread_spinning)))
     if options.batch_size is not None:
         native.add_free_dimension_override_by_denotation("DATA_BATCH", options.batch_size)
     for name, size in options.dimensions:
