@@ -70,7 +70,7 @@ class Service:
         engines = []
         for child in self.process.children(recursive=True):
             with suppress(psutil.NoSuchProcess):
-                if "isolated.child" in " ".join(child.cmdline()):
+                if "isolated.child" in child.environ().get("WINML_PY_SERVE", ""):
                     engines.append(child)
         return engines
 

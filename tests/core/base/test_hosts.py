@@ -118,7 +118,7 @@ say(lambda: classify(session))
 @pytest.mark.posix("Windows has no fork")
 def test_forks_that_python_does_not_see() -> None:
     refused, *answers = run(f"{USES}\n{FORKED}")
-    assert refused.startswith("IllegalCallError The session was made in process ")
+    assert refused.startswith("IllegalCallError The session was created in process ")
     assert answers == ["7", "7"]
 
 

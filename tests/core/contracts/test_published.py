@@ -158,7 +158,7 @@ def test_the_size_that_a_file_states_gives_way_to_the_options(source: str, by_na
         options.override_input_shape("x", (1, 3, 20, 24))
     session = LearningModelSession(model, None, options)
     if source == "program":
-        with pytest.raises(InvalidBindingError, match="x is 20, and the image contract states 8"):
+        with pytest.raises(InvalidBindingError, match="x is 20, but the image contract specifies 8"):
             session.evaluate_features({"x": PICTURE})
         return
     assert session.evaluate_features({"x": PICTURE})["y"].shape == (1, 3, 20, 24)
@@ -169,7 +169,7 @@ def test_a_file_that_contradicts_itself_is_refused_whatever_the_options_fix() ->
     content = unary(shape=("n", 3, 16, "w"), denotation="IMAGE", metadata=read_contract(VIT).to_metadata())
     options = LearningModelSessionOptions()
     options.override_named_dimension("w", 20)
-    with pytest.raises(InvalidBindingError, match="x is 16, and the image contract states 8"):
+    with pytest.raises(InvalidBindingError, match="x is 16, but the image contract specifies 8"):
         LearningModelSession(LearningModel.load(content), None, options).evaluate_features({"x": PICTURE})
 
 
