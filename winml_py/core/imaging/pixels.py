@@ -338,6 +338,8 @@ def _scale_with_pillow(pixels: Pixels, width: int, height: int, name: str) -> Pi
 
 def _scale_with_aligned_corners(pixels: Pixels, width: int, height: int) -> Pixels:
     """Scales as Windows ML's Runtime (`windowsml` 2.7.2021a0) does, to the bit: halves up, all sums in float32."""
+    import cv2
+
     from_height, from_width = pixels.shape[:2]
     channels = pixels.shape[2] if pixels.ndim == 3 else 1
     size = channels * pixels.itemsize
@@ -351,7 +353,7 @@ def _scale_with_aligned_corners(pixels: Pixels, width: int, height: int) -> Pixe
     every = every.view(np.uint32)[:, 0] if size == 4 else every  # several times as fast
     left, right, across = _find_taps(from_width, width)
     top, bottom, down = _find_taps(from_height, height)
-    columns = ((left, np.repeat(1 - across, channels)), (right, np.repeat(across, channels)))
+    columns = [(tap, np.repeat(share, channels)) for tap, share in ((left, 1 - across), (right, across))]
     half = np.float32(0 if pixels.dtype == np.float32 else 0.5)
     scaled = np.empty((height, width * channels), pixels.dtype)
     strip = max(1, 6000 // width)  # these arrays stay in the cache, and the allocator keeps them
@@ -361,9 +363,10 @@ def _scale_with_aligned_corners(pixels: Pixels, width: int, height: int) -> Pixe
         total = np.zeros(scaled[part].shape, np.float32)
         for row, row_weight in ((top, 1 - weight), (bottom, weight)):
             for column, column_weight in columns:
-                taps = every[row[part, None] * pitch + column].view(pixels.dtype).reshape(total.shape)
+                index = row[part, None] * pitch + column
+                taps = every[index] if size == 4 else every.take(index, 0)  # whichever is fast
                 share = row_weight * column_weight
-                total += np.multiply(taps, share, out=share)
+                total += cv2.multiply(taps.view(pixels.dtype).reshape(total.shape), share, share, dtype=cv2.CV_32F)
         scaled[part] = np.add(total, half, out=total)
     return scaled.reshape(height, width, *pixels.shape[2:])
 

@@ -3,10 +3,9 @@
 The catalogue lists the providers that Windows has for the machine's hardware, and the libraries of the installed ones.
 Each is then tried like a plugin, by the path of its library. Nothing is downloaded.
 
-This was written for windowsml 2.5. With 2.7.2021a0 under Wine, the catalogue opens and is empty; providers have only been
-tried with a substitute. Releasing the catalogue crashes the
-interpreter on some machines, even at exit (microsoft/winml-cli#701, #1233). So only the separate process uses it, and
-ends without a release.
+This was written for windowsml 2.5. With 2.7.2021a0 under Wine, the catalogue opens and is empty; providers have only
+been tried with a substitute. Releasing the catalogue crashes the interpreter on some machines, even at exit
+(microsoft/winml-cli#701, #1233). So only the separate process uses it, and ends without a release.
 """
 
 from __future__ import annotations
