@@ -99,6 +99,16 @@ def test_strips_are_one_picture() -> None:
     np.testing.assert_array_equal(bound(contract, pixels, RGB8, (1800, 2000))[0].transpose(1, 2, 0), expected)
 
 
+@pytest.mark.parametrize("rows", [slice(None, None, -1), slice(3, 30, 2), slice(None)])
+@pytest.mark.parametrize("columns", [slice(None, None, -1), slice(5, 40, 3), slice(None)])
+def test_views_of_other_arrays(rows: slice, columns: slice) -> None:
+    """Flipped pictures, parts and every second pixel are scaled as their copies."""
+    view = noise(40, 50)[rows, columns]
+    contract = ImageContract.windowsml()
+    tensors = [bound(contract, pixels, RGB8, (9, 11)) for pixels in (view, view.copy())]
+    np.testing.assert_array_equal(*tensors)
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_gray_is_mixed_before_scaling(mode: str) -> None:
     pixels = noise(40, 50, 4)

@@ -342,18 +342,12 @@ def _scale_with_aligned_corners(pixels: Pixels, width: int, height: int) -> Pixe
 
     from_height, from_width = pixels.shape[:2]
     channels = pixels.shape[2] if pixels.ndim == 3 else 1
-    size = channels * pixels.itemsize
-    if pixels.strides[0] % size or pixels.strides[1] != size:
-        pixels = np.ascontiguousarray(pixels)
-    pitch = pixels.strides[0] // size
-    # The pixels of all rows, and between them what a crop left out.
-    every = np.lib.stride_tricks.as_strided(
-        pixels, ((from_height - 1) * pitch + from_width, channels), (size, pixels.itemsize)
-    )
-    every = every.view(np.uint32)[:, 0] if size == 4 else every  # several times as fast
     left, right, across = _find_taps(from_width, width)
     top, bottom, down = _find_taps(from_height, height)
-    columns = [(tap, np.repeat(share, channels)) for tap, share in ((left, 1 - across), (right, across))]
+    columns = [
+        ((tap[:, None] * channels + np.arange(channels)).reshape(-1), np.repeat(share, channels))
+        for tap, share in ((left, 1 - across), (right, across))
+    ]
     half = np.float32(0 if pixels.dtype == np.float32 else 0.5)
     scaled = np.empty((height, width * channels), pixels.dtype)
     strip = max(1, 6000 // width)  # these arrays stay in the cache, and the allocator keeps them
@@ -362,11 +356,10 @@ def _scale_with_aligned_corners(pixels: Pixels, width: int, height: int) -> Pixe
         weight = down[part, None]
         total = np.zeros(scaled[part].shape, np.float32)
         for row, row_weight in ((top, 1 - weight), (bottom, weight)):
+            used = pixels[row[part]].reshape(len(weight), -1)
             for column, column_weight in columns:
-                index = row[part, None] * pitch + column
-                taps = every[index] if size == 4 else every.take(index, 0)  # whichever is fast
                 share = row_weight * column_weight
-                total += cv2.multiply(taps.view(pixels.dtype).reshape(total.shape), share, share, dtype=cv2.CV_32F)
+                total += cv2.multiply(used.take(column, 1), share, share, dtype=cv2.CV_32F)
         scaled[part] = np.add(total, half, out=total)
     return scaled.reshape(height, width, *pixels.shape[2:])
 
