@@ -200,7 +200,7 @@ def _read_value(model: LearningModel, feature: FeatureDescriptor, value: Any) ->
     if source is None:
         prepared = prepare(value, feature, files=True)
         opened = open_deferred(prepared) if prepared.is_deferred else None
-        source = prepared.source if opened is None else prepare(opened, feature).source
+        source = prepared.converted if opened is None else prepare(opened, feature).converted
     if isinstance(source, ImageFeatureValue):
         if len(source.video_frames) > 1:
             raise InvalidArgumentError(f"Expected one picture for {feature.name}, got a batch.")

@@ -77,18 +77,18 @@ class Prepared(NamedTuple):
     Attributes:
         feature: the input's descriptor.
         value: what the caller passed.
-        source: an array that fits as it is; a `Tensor`; pictures; pixels in a CUDA device's memory (height x width, or
-            height x width x channels); or a map or a sequence as the engine takes it. If it is deferred: a path, the
-            bytes of a file, or Pillow images.
+        converted: an array that fits as it is; a `Tensor`; pictures; pixels in a CUDA device's memory (height x width,
+            or height x width x channels); or a map or a sequence as the engine takes it. If it is deferred: a path,
+            the bytes of a file, or Pillow images.
         properties: those of the bind that are not used up.
         plan: how pictures become the input's tensor; None for other values.
         pixel_format: of pixels on a device.
-        is_deferred: whether `source` must be opened before it can be checked, by `open_deferred`.
+        is_deferred: whether `converted` must be opened before it can be checked, by `open_deferred`.
     """
 
     feature: FeatureDescriptor
     value: object
-    source: Any
+    converted: Any
     properties: BindProperties = NO_PROPERTIES
     plan: PreprocessPlan | None = None
     pixel_format: BitmapPixelFormat | None = None
@@ -174,11 +174,11 @@ def _require_data(value: object, feature: FeatureDescriptor) -> None:
 
 def open_deferred(prepared: Prepared) -> Any:
     """Reads the file, or converts the Pillow images, of a value whose check was deferred."""
-    if isinstance(prepared.source, (str, os.PathLike, bytes, bytearray)):
-        return read_file(prepared.source)
+    if isinstance(prepared.converted, (str, os.PathLike, bytes, bytearray)):
+        return read_file(prepared.converted)
     # Pillow decodes an image on first access, and cannot do so in two threads at once, which may share an image.
     with _pillow_locks.setdefault(os.getpid(), threading.Lock()):
-        return identify(prepared.source, prepared.feature, prepared.properties)[0]
+        return identify(prepared.converted, prepared.feature, prepared.properties)[0]
 
 
 _pillow_locks: dict[int, threading.Lock] = {}  # by process: in a forked one, the parent's might never be released

@@ -167,7 +167,7 @@ class Jobs:
         prepared = prepare(value, feature, properties)
         if prepared.is_deferred:
             prepared = prepare(open_deferred(prepared), feature, properties)
-        return prepared.source.to_numpy() if isinstance(prepared.source, Tensor) else prepared.source
+        return prepared.converted.to_numpy() if isinstance(prepared.converted, Tensor) else prepared.converted
 
     def _find_mixed_output(self, items: Sequence[Values], parts: Mapping[str, Sequence[object]]) -> str | None:
         """The name of an output that differs if the items are evaluated one by one, or None.

@@ -272,7 +272,7 @@ class InputSlot:
             tensorizer: writes pictures on the device; None where the host does it.
             buffer_caches: of the binding, for pictures that the host writes.
         """
-        name, source = prepared.feature.name, prepared.source
+        name, source = prepared.feature.name, prepared.converted
         tensor_memory: Array | DeviceArray | None = None
         cast: tuple[Array, Array] | None = None
         if prepared.plan is not None:
@@ -313,7 +313,7 @@ class InputSlot:
         """
         if self._tensor_memory is None or self.prepared is None:
             return False
-        storage: TensorStorage = private_state(self.prepared.source)
+        storage: TensorStorage = private_state(self.prepared.converted)
         storage.require_valid()
         if storage.has_other_memory(self._tensor_memory):
             return True
@@ -334,8 +334,8 @@ def _write_pictures(
     """Writes pictures into their tensor, the previous one if it fits: on the device if it can, else on the CPU."""
     if prepared.pixel_format is not None:
         assert tensorizer is not None  # without it, `prepare` refuses pixels on a device
-        return tensorizer.write_pixels(prepared.source, prepared.pixel_format, plan, previous)
-    bitmaps, placements = plan.decode(prepared.source)
+        return tensorizer.write_pixels(prepared.converted, prepared.pixel_format, plan, previous)
+    bitmaps, placements = plan.decode(prepared.converted)
     if tensorizer is not None:
         tensor = tensorizer.write(plan, bitmaps, placements, previous)
         if tensor is not None:
