@@ -53,7 +53,7 @@ def test_the_source_is_written_over_with_force(tmp_path: Path) -> None:
     source.write_bytes(unary(shape=(1, 3, 4, 4)))
     write_contract(source, source, ImageContract.clip(), force=True)
     write_contract(source, source, ImageContract.inception(), force=True)
-    with pytest.raises(InvalidArgumentError, match=r"made from this file and would replace it.*force=True"):
+    with pytest.raises(InvalidArgumentError, match=r"also the source, so saving would overwrite it.*force=True"):
         write_contract(source, source, ImageContract.clip())
     assert LearningModel.load(source).input_features[0].contract == ImageContract.inception()
 
@@ -76,7 +76,7 @@ def test_a_copy_replaces_no_file_that_it_is_made_from(tmp_path: Path, function: 
         "convert": lambda **options: convert(folder, folder / name, **options),
     }[function]
     before = {file: file.read_bytes() for file in folder.iterdir()}
-    with pytest.raises(InvalidArgumentError, match=r"made from this file and would replace it.*force=True"):
+    with pytest.raises(InvalidArgumentError, match=r"also the source, so saving would overwrite it.*force=True"):
         write()
     if name in ("m.onnx.data", "link") and function != "convert":  # which leaves no weights there
         with pytest.raises(InvalidArgumentError, match="The copy uses this file for its weights"):
@@ -94,9 +94,9 @@ def test_samples_and_labels_are_not_replaced(tmp_path: Path) -> None:
         ([{"image": sample}], tmp_path / "copy.onnx"),
         ([sample], sample),
     ):
-        with pytest.raises(InvalidArgumentError, match="made from this file"):
+        with pytest.raises(InvalidArgumentError, match="This file is also the source"):
             write_samples(MODELS / "digits.onnx", destination, samples)
-    with pytest.raises(InvalidArgumentError, match="made from this file"):
+    with pytest.raises(InvalidArgumentError, match="This file is also the source"):
         build_in(MODELS / "digits.onnx", labels, labels=labels)
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
 

@@ -473,7 +473,7 @@ def test_misuse_of_convert(tmp_path: Path) -> None:
         convert(path, tmp_path)
     assert convert(path, tmp_path / "half.onnx", keep_float32="Relu").kept["asked"] == ["Relu_0"]
     before = path.read_bytes()
-    with pytest.raises(InvalidArgumentError, match=r"made from this file and would replace it.*force=True"):
+    with pytest.raises(InvalidArgumentError, match=r"also the source, so saving would overwrite it.*force=True"):
         convert(path, tmp_path / "." / path.name)
     assert path.read_bytes() == before
     convert(path, path, force=True)

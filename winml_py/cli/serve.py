@@ -66,7 +66,7 @@ def serve(
     files = _name_models(models)
     if labels and len(files) > 1:
         hint = "For several, put a labels.txt into the folder of each model, and serve the folders."
-        raise click.UsageError(f"--labels names the classes of one model. {hint}")
+        raise click.UsageError(f"--labels can be used with only one model. {hint}")
     served = []
     for name, path in files.items():
         with prefix_errors(path, labels, setup.settings):

@@ -144,7 +144,7 @@ def _as_array(value: Any, dtype: DType | None) -> Array:
     converted = cast_numbers(array, dtype)
     if converted is None:
         raise InvalidArgumentError(
-            f"An input of {dtype} cannot represent {value!r}.",
+            f"{value!r} cannot be represented in the type of the input, {dtype}.",
             hint="Pass numbers within the range of that type, or arrays of another type.",
         )
     return converted
@@ -218,7 +218,7 @@ def make_attribute(signature: Signature, name: str, value: Any) -> AttributeProt
     except (AssertionError, TypeError, ValueError) as error:  # the first for a list in place of a number
         expected = AttributeProto.AttributeType.Name(kind).lower()
         raise InvalidArgumentError(
-            f"Invalid attribute {name} of {signature.name}: {value!r}.", hint=f"Expected {expected}: {error}."
+            f"Invalid value for the attribute {name} of {signature.name}: expected {expected}, got {value!r}."
         ) from error
 
 

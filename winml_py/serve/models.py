@@ -216,8 +216,8 @@ def _read_map_keys(model: LearningModel) -> dict[str, list[Any]]:
     for name, feature in others.items():
         if not getattr(feature, "has_type", True):
             raise NotSupportedError(
-                f"The file does not state the type of the output {name}, which clients of KServe's protocol ask for.",
-                hint="Add it: onnx.save(onnx.shape_inference.infer_shapes(model), path).",
+                f"The file does not specify the type of the output {name}, and KServe clients need this type.",
+                hint="To add the type, run onnx.save(onnx.shape_inference.infer_shapes(model), path).",
             )
         node = makers.get(name)
         lists = map(get_attribute_value, node.attribute) if node is not None and node.op_type == "ZipMap" else ()

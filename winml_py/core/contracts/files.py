@@ -351,6 +351,6 @@ def require_another_file(destination: str | os.PathLike[str], *sources: str | os
         is_same_file(destination, file) for source in sources for file in find_model_files(source)
     ):
         raise InvalidArgumentError(
-            f"{os.fspath(destination)}: The new file is made from this file and would replace it.",
-            hint="Use another file, or pass force=True to replace it.",
+            f"{os.fspath(destination)}: This file is also the source, so saving would overwrite it.",
+            hint="Choose another destination, or pass force=True to overwrite the source.",
         )

@@ -281,7 +281,9 @@ def _split_value(name: str, value: object, counts: Sequence[int]) -> list[Any]:
     if isinstance(value, Tensor) and value.shape and value.shape[0] == total:
         array = value.to_numpy()
         return [wrap_array(type(value), array[start:end]) for start, end in _find_spans(counts)]
-    raise EvaluationError(f"The output {name} cannot be split by item.", hint="Evaluate without batch.", hresult=E_FAIL)
+    raise EvaluationError(
+        f"The output {name} cannot be split by item.", hint="Omit the batch argument.", hresult=E_FAIL
+    )
 
 
 def _find_spans(counts: Sequence[int]) -> Iterator[tuple[int, int]]:
