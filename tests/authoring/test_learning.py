@@ -190,7 +190,7 @@ def test_a_special_case_for_a_size_that_was_not_tried_is_learned_and_told() -> N
 
     learned = learn_contract(prepare)
     assert learned.contract == LEARNED["stretched"][2]
-    assert "that is for one size, can be missed" in learned.evidence.not_tried
+    assert "that applies to one size only, may be missing" in learned.evidence.not_tried
 
 
 def test_the_standard_resize_of_a_detector_framework_is_learned() -> None:
@@ -249,9 +249,9 @@ def test_half_a_pixel_is_rounded_as_the_function_rounds_it(is_longest: bool) -> 
         ("padded_first", "pads before it scales"),
         ("equalised", "corrects the contrast of each picture"),
         ("turned", "mirrors or rotates the picture"),
-        ("bright_sized", r"its tensor has another size for a picture of \d+x\d+"),
+        ("bright_sized", r"its tensor has a different size for a picture of \d+x\d+"),
         ("vignette", "different numbers for one colour in different places"),
-        ("random_crop", "it is random, or has state"),
+        ("random_crop", "it is random or has state"),
         ("tiles", "several pictures for one"),
         ("gray_as_colour", "mixes the colours"),
     ],
@@ -272,7 +272,7 @@ def test_two_kernels_and_a_state_between_calls_are_refused() -> None:
     ("function", "pictures", "words"),
     [
         (7, None, "Expected a function, got 7"),
-        (preparations.stretched, "cmyk", "Invalid pictures 'cmyk'"),
+        (preparations.stretched, "cmyk", "Invalid value for pictures: 'cmyk'"),
         (preparations.letterboxed, None, "Specify its argument. For an array, pass pictures='rgb' or 'bgr'"),
         (lambda image: "text", None, "contains no tensor of a picture"),
         (lambda image: np.zeros((1, 7, 9, 9)), None, "neither 1 nor 3 channels"),
@@ -311,7 +311,7 @@ class TestAModel:
     def test_another_size_is_refused(self, tmp_path: Path) -> None:
         path = tmp_path / "model.onnx"
         path.write_bytes(unary(shape=(1, 3, 256, 256)))
-        with pytest.raises(InvalidBindingError, match="states 224"):
+        with pytest.raises(InvalidBindingError, match="specifies 224"):
             learn_contract(preparations.stretched, model=path)
 
 
