@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -401,9 +402,10 @@ class TestTheCommand:
         code = Path(preparations.__file__).read_text()
         (tmp_path / "training.py").write_text(f"{code}\nprint('what a module prints spoils nothing')\n")
         command = [Path(sys.executable).with_name("winml-py"), "contract", model, "--learn", "training:stretched"]
+        environment = os.environ | {"PYTHONPATH": str(Path(preparations.__file__).parents[1])}  # the module's helpers
         done = subprocess.run(
             [*command, "--output", tmp_path / "made.onnx", "--json"],
-            cwd=tmp_path, capture_output=True, text=True, check=False,
+            cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert '"function": "training.stretched"' in done.stdout

@@ -208,9 +208,15 @@ def test_tensors_give_tensors() -> None:
         (lambda: operators.Relu(X, domain="my"), "There is no operator 'Relu' in the domain 'my'"),
         (lambda: operators.Gelu(X, opset=13), "Opset 13 has no operator Gelu. Use opset 20"),
         (lambda: operators.Where(X, X, X, opset=8), "Opset 8 has no operator Where. Use opset 9 or later"),
-        (lambda: operators.Clip(np.uint8([200, 5]), -1, 300), "-1 cannot be represented in the type of the input, uint8"),
+        (
+            lambda: operators.Clip(np.uint8([200, 5]), -1, 300),
+            "-1 cannot be represented in the type of the input, uint8",
+        ),
         (lambda: operators.Equal(np.int32([2]), 2.5), "2.5 cannot be represented in the type of the input, int32"),
-        (lambda: operators.Add(np.float16([1]), 1e6), "1000000.0 cannot be represented in the type of the input, float16"),
+        (
+            lambda: operators.Add(np.float16([1]), 1e6),
+            "1000000.0 cannot be represented in the type of the input, float16",
+        ),
         (lambda: operators.Relu(X, opset="a"), "opset is 'a'. Pass a whole number"),
         (lambda: operators.Identity(X.astype(">f4")), "ONNX has no tensors of >f4"),
         (operators.Relu, "The input 'X' of Relu is missing. Relu takes X."),
