@@ -47,7 +47,7 @@ nitpick_ignore_regex = [
         r"Source|Operators|Output|BindableValue|AnyFeature|Size|Pixels|Array",
     ),  # for type checkers; the text says what they are
     ("py:class", r"winml_py(\.\w+)+\.[A-Z]"),  # type variables
-    ("py:class", r"tuple\[int"),  # the union in `Sides`, which Sphinx cuts in two
+    ("py:class", r"tuple\[(int|float)"),  # unions of tuples, which Sphinx cuts in two
 ]
 
 html_theme = "furo"

@@ -42,6 +42,7 @@ LINTED = "tests/project/test_layers.py"
 IN_THE_WHEEL = (
     r"winml_py/(\w+/)*\w+\.pyi?",
     r"winml_py/py\.typed",
+    r"winml_py/_pyinstaller/hook-winml_py\.py",
     r"winml_py/view/static/\w+\.(html|css|js|svg)",
     r"winml_py/examples/models/[\w.]+\.(onnx|txt)",
     r"winml_py/examples/samples/\w+\.py",

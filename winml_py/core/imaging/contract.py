@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from functools import cache, lru_cache
@@ -236,8 +236,8 @@ class ImageContract:
         mode: str = "stretch",
         pixel_format: BitmapPixelFormat = BitmapPixelFormat.RGB8,
         *,
-        scale: float | Floats = (),
-        mean: float | Floats = (),
+        scale: float | Sequence[float] = (),
+        mean: float | Sequence[float] = (),
         pad: tuple[int, int, int] = (0, 0, 0),
     ) -> ImageContract:
         """The tensors of Windows ML's Runtime (`tensor_from_image` of the package windowsml), to the bit.
