@@ -35,7 +35,7 @@ CEILINGS = {
     "lines of docstrings": 7_900,
     "files": 215,
     "options of commands": 91,
-    "words of docs": 45_200,
+    "words of docs": 45_250,
     "lines of code of tests": 36_400,
     "inner names that capabilities use": 90,
     # What was measured.
