@@ -371,9 +371,9 @@ class LearningModelSession(Closeable, Object):
                 `options.intra_op_num_threads = 1`: then each thread has a separate core.
             batch: how many items to evaluate together, at most; the first dimensions must be free. Items whose
                 pictures or tensors have different shapes are evaluated one by one. The items of the session's first
-                batch are also evaluated one by one: if a result differs by more than 2 %, the stream ends with an
-                `InvalidArgumentError`, because the model mixes the items of a batch. Later batches are compared only
-                until finite numbers were.
+                batch are also evaluated one by one. If floats or pictures differ by more than 2 %, or other results
+                at all, the stream ends with an `InvalidArgumentError`, because the model mixes the items of a batch.
+                If the numbers of a batch are not finite, the next batch is compared, too.
             contract: how pictures become the inputs that it fits, in place of the model's contract.
             fast_decode: as for `ImageFeatureValue.load`; pictures of a batch are decoded whole.
             progress: called with the number of results, and the total or None if it is unknown; in order, by the thread
