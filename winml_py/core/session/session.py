@@ -303,7 +303,7 @@ class LearningModelSession(Closeable, Object):
         self._require_mapping(features)
         binding_state = BindingState(self._private_state)
         for name, value in features.items():
-            binding_state.bind(name, value)
+            binding_state.put(binding_state.prepare(name, value))
         if len(binding_state.values) < len(features):
             self._private_state.require_distinct(features)
         return self._evaluate(binding_state, correlation_id, timeout)

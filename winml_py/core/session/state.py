@@ -553,9 +553,9 @@ class BindingState:
         if type(error) is not EvaluationError or error.__cause__ is not None:  # a custom operator raised the cause
             return
         free_sizes = [
-            f"the picture for {name} kept its own size, {plan.sizes[0][0]}x{plan.sizes[0][1]}"
-            for name, plan in self._plans_in_use().items()
-            if plan.keeps_own_size
+            f"the picture for {name} kept its own size, {slot.plan.sizes[0][0]}x{slot.plan.sizes[0][1]}"
+            for name, slot in self._inputs.items()
+            if slot.plan is not None and slot.plan.keeps_own_size and name in self.values
         ]
         if not free_sizes:
             return
@@ -569,12 +569,8 @@ class BindingState:
     @property
     def placements(self) -> dict[str, tuple[PicturePlacement, ...]]:
         """Where the bound pictures lie in their tensors, by the names of inputs."""
-        plans = self._plans_in_use()
-        return {name: tuple(map(PicturePlacement, plan.placements)) for name, plan in plans.items()} if plans else {}
-
-    def _plans_in_use(self) -> dict[str, PreprocessPlan]:
-        plans = {}
-        for name, slot in self._inputs.items():
-            if slot.plan is not None and name in self.values:
-                plans[name] = slot.plan
-        return plans
+        return {
+            name: tuple(map(PicturePlacement, slot.plan.placements))
+            for name, slot in self._inputs.items()
+            if slot.plan is not None and name in self.values
+        }
