@@ -33,7 +33,7 @@ from winml_py import (
 from winml_py.scaling import CropToAspect, Fit, Stretch
 
 Array = np.ndarray[Any, Any]
-RGB8, BGR8, GRAY8, BGRA8 = (BitmapPixelFormat[name] for name in ("RGB8", "BGR8", "GRAY8", "BGRA8"))
+RGB8, BGR8, GRAY8, RGBA8, BGRA8 = (BitmapPixelFormat[name] for name in ("RGB8", "BGR8", "GRAY8", "RGBA8", "BGRA8"))
 MODES = ("stretch", "center_crop", "letterbox")
 SCALE, MEAN = (0.0173, 0.013, 0.021), (123.3, 110.7, 100.1)
 SIZES = [
@@ -91,21 +91,62 @@ def test_tensors_are_those_of_the_formula(picture: tuple[int, int], size: tuple[
     np.testing.assert_array_equal(bound(last, pixels, RGB8, size), numbers[..., ::-1])
 
 
-def test_strips_are_one_picture() -> None:
-    """A picture large enough to be scaled in several strips."""
-    pixels = noise(640, 700)
-    expected = reference.scale_aligned(pixels, 2000, 1800)
-    contract = ImageContract.windowsml((1800, 2000))
-    np.testing.assert_array_equal(bound(contract, pixels, RGB8, (1800, 2000))[0].transpose(1, 2, 0), expected)
+@pytest.mark.parametrize(
+    ("picture", "size"),
+    [
+        ((640, 700), (1800, 2000)),  # in several strips
+        ((2, 32766), (3, 5)),  # the longest side that OpenCV gathers from
+        ((2, 32767), (3, 5)),
+        ((40000, 3), (5, 2)),
+        ((3, 2), (2, 32767)),
+        ((3, 2), (9000, 1)),
+        ((200, 300), (17001, 1)),
+    ],
+)
+@pytest.mark.parametrize("channels", [3, 4])
+def test_large_sizes(picture: tuple[int, int], size: tuple[int, int], channels: int) -> None:
+    pixels = noise(*picture, channels)
+    expected = reference.scale_aligned(pixels[..., :3], size[1], size[0])
+    actual = bound(ImageContract.windowsml(size), pixels, RGB8 if channels == 3 else RGBA8, size)
+    np.testing.assert_array_equal(actual[0].transpose(1, 2, 0), expected)
+
+
+def test_random_sizes_in_one_binding() -> None:
+    """Pictures with and without alpha, in colour and in gray, take turns in the memory of one binding."""
+    random = np.random.default_rng(0)
+    session = LearningModelSession(LearningModel.load(unary(shape=[1, 3, "h", "w"])))
+    binding = LearningModelBinding(session)
+    for source in [RGB8, RGBA8, BGRA8, GRAY8] * 30:
+        size = 11, 13
+        if source is RGB8:
+            picture = tuple(int(300 ** random.random()) for _ in range(2))
+            size = tuple(int(200 ** random.random()) for _ in range(2))
+        pixels = noise(*picture, {RGB8: 3, GRAY8: 1}.get(source, 4))
+        colours = pixels[..., 2::-1] if source is BGRA8 else pixels[..., :3]
+        image = ImageFeatureValue.from_array(pixels[..., 0] if source is GRAY8 else pixels, source)
+        binding.bind("x", image, {"ImageContract": ImageContract.windowsml(size)})
+        actual = session.evaluate(binding).outputs["y"].to_numpy()[0].transpose(1, 2, 0)
+        expected = reference.scale_aligned(colours, size[1], size[0])
+        np.testing.assert_array_equal(actual, np.broadcast_to(expected, actual.shape))
 
 
 @pytest.mark.parametrize("rows", [slice(None, None, -1), slice(3, 30, 2), slice(None)])
 @pytest.mark.parametrize("columns", [slice(None, None, -1), slice(5, 40, 3), slice(None)])
-def test_views_of_other_arrays(rows: slice, columns: slice) -> None:
+@pytest.mark.parametrize("source", [RGB8, RGBA8])
+def test_views_of_other_arrays(rows: slice, columns: slice, source: BitmapPixelFormat) -> None:
     """Flipped pictures, parts and every second pixel are scaled as their copies."""
-    view = noise(40, 50)[rows, columns]
+    view = noise(40, 50, 3 if source is RGB8 else 4)[rows, columns]
     contract = ImageContract.windowsml()
-    tensors = [bound(contract, pixels, RGB8, (9, 11)) for pixels in (view, view.copy())]
+    tensors = [bound(contract, pixels, source, (9, 11)) for pixels in (view, view.copy())]
+    np.testing.assert_array_equal(*tensors)
+
+
+def test_rows_at_odd_addresses() -> None:
+    """Rows whose distance is not a whole number of pixels."""
+    rows = np.random.default_rng(3).integers(0, 256, (40, 203), np.uint8)
+    view = np.ndarray((40, 50, 4), np.uint8, rows, offset=1, strides=(203, 4, 1))
+    contract = ImageContract.windowsml()
+    tensors = [bound(contract, pixels, RGBA8, (9, 11)) for pixels in (view, view.copy())]
     np.testing.assert_array_equal(*tensors)
 
 

@@ -8,10 +8,10 @@ exact numbers are requested.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -285,12 +285,20 @@ def crop(pixels: Pixels, bounds: BitmapBounds) -> Pixels:
     return pixels[bounds.y : bounds.y + bounds.height, bounds.x : bounds.x + bounds.width]
 
 
+def make_rows_contiguous(pixels: Pixels) -> Pixels:
+    """The pixels as OpenCV can read them: rows may have gaps, pixels may not."""
+    row = pixels[:1]
+    is_readable = row.flags.c_contiguous and pixels.strides[0] >= row.nbytes
+    return pixels if is_readable else np.ascontiguousarray(pixels)
+
+
 def resize(
     pixels: Pixels,
     width: int,
     height: int,
     kernel: ImageKernel = ImageKernel.ANTIALIASED_CUBIC,
     is_exact: bool = False,
+    buffers: BufferCache | None = None,
 ) -> Pixels:
     """Scales a picture, channel by channel; alpha does not weigh the colours.
 
@@ -305,9 +313,11 @@ def resize(
         height: pixels of the result.
         kernel: the filter.
         is_exact: whether Pillow itself scales with its kernels.
+        buffers: memory to reuse from call to call.
 
     Returns:
-        A new array, which may be read-only, or `pixels` itself when nothing is to be done.
+        A new array, which may be read-only, or one of the buffers, or `pixels` itself when nothing is to be done.
+        `ALIGN_CORNERS_LINEAR` drops alpha.
     """
     if pixels.shape[:2] == (height, width):
         return pixels
@@ -318,7 +328,7 @@ def resize(
     if entry.pillow:
         return _scale_with_pillow(pixels, width, height, entry.pillow)
     if kernel is ImageKernel.ALIGN_CORNERS_LINEAR:
-        return _scale_with_aligned_corners(pixels, width, height)
+        return _scale_with_aligned_corners(pixels, width, height, buffers or BufferCache())
     import cv2
 
     interpolation = getattr(cv2, entry.opencv)
@@ -337,47 +347,62 @@ def _scale_with_pillow(pixels: Pixels, width: int, height: int, name: str) -> Pi
     return np.asarray(image.resize((width, height), Image.Resampling[name]))
 
 
-def _scale_with_aligned_corners(pixels: Pixels, width: int, height: int) -> Pixels:
+def _scale_with_aligned_corners(pixels: Pixels, width: int, height: int, buffers: BufferCache) -> Pixels:
     """Scales as Windows ML's Runtime (`windowsml` 2.7.2021a0) does, to the bit: halves up, all sums in float32."""
     import cv2
 
-    from_height, from_width = pixels.shape[:2]
-    channels = pixels.shape[2] if pixels.ndim == 3 else 1
-    left, right, across = _find_taps(from_width, width)
-    top, bottom, down = _find_taps(from_height, height)
-    columns = [
-        ((tap[:, None] * channels + np.arange(channels)).reshape(-1), np.repeat(share, channels))
-        for tap, share in ((left, 1 - across), (right, across))
-    ]
-    half = np.float32(0 if pixels.dtype == np.float32 else 0.5)
-    scaled = np.empty((height, width * channels), pixels.dtype)
-    # Strips stay in the processor's cache, and reuse arrays, because Windows takes long to allocate new ones.
-    strip = min(height, max(1, 6000 // width))
-    rows = np.empty((strip, *pixels.shape[1:]), pixels.dtype)
-    shares, sums = (np.empty((strip, width * channels), np.float32) for _ in range(2))
+    has_alpha, colours = pixels.shape[2:] == (4,), 1 if pixels.ndim == 2 else 3
+    strip = min(height, max(1, 17_000 // width))  # a strip's arrays stay in the processor's cache
+    source = make_rows_contiguous(pixels)
+    taps = gathered = buffers.get("taps", (4 * strip, width, *pixels.shape[2:]), pixels.dtype)
+    if has_alpha:  # OpenCV gathers one number per pixel in less time than four
+        source = np.ascontiguousarray(source) if source.strides[0] % 4 else source
+        source, gathered = (array.view(np.int32)[..., 0] for array in (source, taps))
+        taps = buffers.get("colour taps", (4 * strip, width, 3))
+    terms = buffers.get("terms", (4 * strip, width * colours), np.float32)
+    scaled = buffers.get("scaled", (height, width * colours), pixels.dtype)
+    half = 0 if pixels.dtype == np.float32 else 0.5
     for first in range(0, height, strip):
-        part = slice(first, first + strip)
-        weight = down[part, None]
-        total, share = sums[: len(weight)], shares[: len(weight)]
-        total.fill(0)
-        for row, row_weight in ((top, 1 - weight), (bottom, weight)):
-            for place, index in enumerate(row[part]):
-                rows[place] = pixels[index]
-            for column, column_weight in columns:
-                used = rows[: len(weight)].reshape(len(weight), -1)
-                # numpy's `take` is the faster one, but in its builds for Windows takes four times as long.
-                levels = used[:, column] if sys.platform == "win32" else used.take(column, 1)
-                np.multiply(row_weight, column_weight, out=share)
-                total += cv2.multiply(levels, share, share, dtype=cv2.CV_32F)
-        scaled[part] = np.add(total, half, out=total)
-    return scaled.reshape(height, width, *pixels.shape[2:])
+        rows = range(height)[first : first + strip]
+        places, weights = _find_corners(pixels.shape[1::-1], (width, height), rows, colours)
+        used = slice(len(weights))
+        if places.dtype == np.int16:
+            cv2.remap(source, places, np.empty(0, np.int16), cv2.INTER_NEAREST, gathered[used])
+        else:
+            gathered[used] = source[places[..., 1], places[..., 0]]
+        if has_alpha:
+            cv2.cvtColor(gathered[used].view(np.uint8).reshape(-1, width, 4), cv2.COLOR_BGRA2BGR, taps[used])
+        cv2.multiply(taps[used].reshape(weights.shape), weights, terms[used], dtype=cv2.CV_32F)
+        total, *others = terms[used].reshape(4, len(rows), -1)
+        for term in others:
+            total += term
+        np.add(total, half, out=scaled[first : first + strip], casting="unsafe")
+    return scaled.reshape(height, width, *[colours] * (pixels.ndim - 2))
 
 
-def _find_taps(side: int, scaled: int) -> tuple[Array, Array, Array]:
-    """The two pixels of each result along a side, and the weight of the second, float32."""
+@lru_cache(16)
+def _find_corners(source: tuple[int, int], target: tuple[int, int], rows: range, colours: int) -> tuple[Array, Array]:
+    """The four pixels of each result in these rows, as x and y, and the weight of each of its colours, float32.
+
+    Sizes are width and height. Places are int16, as OpenCV takes them, unless a side is too long for that.
+    """
+    is_short = max(*source, target[0], 4 * len(rows)) < np.iinfo(np.int16).max
+    places = np.empty((4, len(rows), target[0], 2), np.int16 if is_short else np.intp)
+    weights = np.empty((4, len(rows), target[0] * colours), np.float32)
+    columns_taps, rows_taps = map(_find_taps, source, target)
+    for corner, ((y, down), (x, across)) in enumerate(product(rows_taps, columns_taps)):
+        places[corner, ..., 0], places[corner, ..., 1] = x, y[rows, None]
+        np.multiply(down[rows, None], np.repeat(across, colours), out=weights[corner])
+    places.flags.writeable = weights.flags.writeable = False  # the cache gives them to every caller
+    return places.reshape(-1, target[0], 2), weights.reshape(4 * len(rows), -1)
+
+
+def _find_taps(side: int, scaled: int) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """The two pixels of each result along a side, each with its weight in float32."""
     positions = np.arange(scaled, dtype=np.float32) * (np.float32(side - 1) / np.float32(max(scaled - 1, 1)))
     first = positions.astype(np.intp)
-    return first, np.minimum(first + 1, side - 1), positions - first.astype(np.float32)
+    share = positions - first.astype(np.float32)
+    return (first, 1 - share), (np.minimum(first + 1, side - 1), share)
 
 
 def scales_height_first(width: int, height: int, to_width: int, to_height: int) -> bool:

@@ -21,6 +21,7 @@ from .pixels import (
     convert_video_to_bgr,
     crop,
     find_layout,
+    make_rows_contiguous,
     resize,
     to_interleaved,
     write_gray,
@@ -64,7 +65,9 @@ def tensorize(
     if is_luma:  # gray before it is scaled, as in programs with Pillow and OpenCV
         pixels, pixel_format = convert_to_luma(pixels, pixel_format, buffers), BitmapPixelFormat.GRAY8
     height, width = placement.scaled
-    pixels = resize(pixels, width, height, contract.kernel, contract.exact)
+    pixels = resize(pixels, width, height, contract.kernel, contract.exact, buffers)
+    if pixels.shape[2:] == (3,):  # scaled with aligned corners, it has lost its alpha
+        pixel_format = BitmapPixelFormat[pixel_format.name.replace("A8", "8")]
     pixels = crop(pixels, placement.cut)
     if placement.has_padding:
         pixels, pixel_format = _pad(pixels, pixel_format, contract, placement, buffers)
@@ -139,7 +142,7 @@ def _convert_to_luma(pixels: Pixels, pixel_format: BitmapPixelFormat, buffers: B
     import cv2
 
     code = getattr(cv2, f"COLOR_{pixel_format.name.removesuffix('8')}2GRAY")
-    gray: Pixels = cv2.cvtColor(_make_rows_contiguous(pixels), code, dst=buffers.get("gray", pixels.shape[:2]))
+    gray: Pixels = cv2.cvtColor(make_rows_contiguous(pixels), code, dst=buffers.get("gray", pixels.shape[:2]))
     return gray
 
 
@@ -177,7 +180,7 @@ def _fill_planes(
         import cv2
 
         planes = buffers.get_planes(layout.channels, pixels.shape[:2])
-        cv2.split(_make_rows_contiguous(pixels), planes)
+        cv2.split(make_rows_contiguous(pixels), planes)
         order = find_channel_order(pixel_format, contract)
     if out.dtype == np.float32 and (contract.mean or contract.std) and not contract.factor:
         import cv2
@@ -204,7 +207,7 @@ def _fill_pixels(
     source = pixels[..., None] if pixels.ndim == 2 else pixels
     order = find_channel_order(pixel_format, contract)
     pairs = [channel for target, index in enumerate(order) for channel in (index, target)]
-    cv2.mixChannels([_make_rows_contiguous(source)], [ordered], pairs)
+    cv2.mixChannels([make_rows_contiguous(source)], [ordered], pairs)
     entries = np.ascontiguousarray(table.T).view(_choose_lut_dtype(out.dtype)).reshape(1, 256, 3)
     cv2.LUT(ordered, entries, out.view(entries.dtype))
 
@@ -245,11 +248,3 @@ def _make_pair_table(numbers: bytes) -> Array:
     low, high = np.meshgrid(halves, halves)
     first, second = (low, high) if sys.byteorder == "little" else (high, low)
     return np.stack([first, second], axis=-1).reshape(-1).view(np.int32)
-
-
-def _make_rows_contiguous(pixels: Pixels) -> Pixels:
-    """The pixels as OpenCV can read them: rows may have gaps, pixels may not."""
-    item, channels = pixels.itemsize, pixels.shape[2]
-    if pixels.strides[1:] == (item * channels, item) and pixels.strides[0] >= item * channels * pixels.shape[1]:
-        return pixels
-    return np.ascontiguousarray(pixels)
