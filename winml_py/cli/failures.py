@@ -119,19 +119,19 @@ def convert_errors(code: int | None = None) -> Iterator[None]:
         raise Failure(f"{error.filename or ''}: {error.strerror or error}", code) from error
 
 
-# Errors as JSON: a command with --json prints one JSON document even when it fails.
+# Errors as JSON: a command with --json or --json-lines prints JSON even when it fails.
 
 
 @contextmanager
-def print_errors_as_json(as_json: bool, ctx: click.Context | None = None) -> Iterator[None]:
-    """With --json, also prints the block's errors as JSON. Wrong usage becomes a `UsageFailure`."""
+def print_errors_as_json(option: str, ctx: click.Context | None = None) -> Iterator[None]:
+    """With --json or --json-lines, also prints the block's errors as JSON. Wrong usage becomes a `UsageFailure`."""
     try:
         yield
     except click.ClickException as error:
-        if as_json:
+        if option:
             command = ctx.invoked_subcommand if ctx is not None else None
             facts = {"schema": REPORT_SCHEMA, "kind": "error", "command": command or "", "error": describe_error(error)}
-            click.echo(to_json(facts))
+            click.echo(to_json(facts, is_line=option == "--json-lines"))
         if isinstance(error, click.UsageError) and not isinstance(error, click.exceptions.NoArgsIsHelpError):
             raise UsageFailure(error) from error
         raise

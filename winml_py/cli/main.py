@@ -32,7 +32,8 @@ class _Program(click.Group):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         # Looks in the raw arguments: if parsing them fails, there is no option yet, and the error must be JSON too.
-        as_json = "--json" in takewhile(lambda word: word != "--", args)
+        words = takewhile(lambda word: word != "--", args)
+        as_json = next((word for word in words if word in ("--json", "--json-lines")), "")
         with print_errors_as_json(as_json):
             ctx = super().make_context(info_name, args, parent, **extra)
         ctx.meta[_AS_JSON] = as_json

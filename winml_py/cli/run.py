@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,14 +20,17 @@ from .._interpretation import (
     describe_answer,
     find_channel_order,
 )
-from .._values import convert_pictures_to_bytes
+from ..core.base.machine import count_usable_cores
 from ..core.base.messages import Facts, Progress
+from ..core.base.winrt_object import private_state
+from ..core.cache import make_key
 from ..core.contracts.labels import labels_of
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.tensor import Tensor
 from ..core.runtime.device import LearningModelDevice
-from ..core.session.result import find_best_classes
+from ..core.session.result import LearningModelEvaluationResult, find_best_classes
 from ..core.session.session import LearningModelSession
+from ..errors import WinMLError
 from .arguments import (
     Setup,
     force_option,
@@ -38,10 +42,11 @@ from .arguments import (
     output_option,
     setup_options,
 )
-from .failures import Failure, describe_error, prefix_errors
-from .files import assign_files, read_files
-from .style import emit, format_number, print_line, print_table, show_progress
-from .videos import find_video, list_targets, write_outputs, write_video
+from .evaluations import Evaluation, evaluate_all, find_video, list_evaluations, skip_answered
+from .failures import OUTPUT, Failure, convert_errors, describe_error, prefix_errors
+from .files import assign_files
+from .style import emit, format_number, print_line, print_table, show_progress, to_json
+from .videos import list_targets, write_outputs, write_video
 
 if TYPE_CHECKING:
     from ..authoring.check_samples import ModelCheck
@@ -62,10 +67,12 @@ if TYPE_CHECKING:
 @click.option("--threshold", type=click.FloatRange(0, 1), metavar="SCORE", help="Hide objects with a lower score.")
 @click.option("--check", is_flag=True, help="Compare the answers with those stored in MODEL.")
 @output_option("The file or folder to write; see above.")
+@output_option("Write JSON lines to FILE, and go on after those already there.", "--resume", "FILE")
 @force_option
 @setup_options
 @isolated_option
 @json_option
+@click.option("--json-lines", is_flag=True, help="Print one JSON object per input or frame.")
 def run(
     model: str,
     inputs: tuple[str, ...],
@@ -78,6 +85,8 @@ def run(
     setup: Setup,
     isolated: bool,
     as_json: bool,
+    json_lines: bool,
+    resume: str | None,
 ) -> None:
     """Evaluate MODEL on every INPUT.
 
@@ -91,8 +100,9 @@ def run(
     --output FOLDER/     one file per input, with the input's name
     """  # noqa: D301 - click wants the backspace itself
     setup = replace(setup, isolated=isolated)
+    has_lines = json_lines or resume is not None
     if check:
-        if inputs or output or labels or top_k or threshold is not None or layout != AUTO:
+        if inputs or output or labels or top_k or threshold is not None or layout != AUTO or has_lines:
             raise click.UsageError(
                 "--check evaluates the samples stored in MODEL. Omit INPUT and the options for printing or writing."
             )
@@ -103,69 +113,96 @@ def run(
             f"{model}: Expected an INPUT after the model: a picture, a video, a folder of pictures or an array. To "
             "evaluate example inputs, use winml-py perf."
         )
-    with show_progress("evaluating") as advance:
+    if as_json and has_lines:
+        raise click.UsageError("--json prints one document. Omit it, or omit --json-lines and --resume.")
+    results, code, file = [], 0, None
+    with show_progress("evaluating", is_shown=resume is not None or not json_lines) as advance:
         with prefix_errors(model, *inputs, labels, setup.settings):
             loaded = setup.load(model)
-            evaluations = list(assign_files(loaded, inputs))
+            named = list(assign_files(loaded, inputs))
             options = setup.make_options(loaded)
-            if not setup.settings and any(find_video(files) for _, files in evaluations):
-                options.intra_op_num_threads = 1  # frames are evaluated concurrently, one per core
+            has_many = len(named) >= count_usable_cores() or any(find_video(files) for _, files in named)
+            if has_many and not options.isolation and not setup.settings:
+                options.intra_op_num_threads = 1  # they are evaluated concurrently, one per core
             make_session = partial(LearningModelSession, loaded, LearningModelDevice.find(setup.device), options)
-            session = make_session()
+            first_session = make_session()
             names = labels_of(labels) if labels else loaded.labels
             classes = Classes(top_k, names)
             interpreter = VisionInterpreter(layout, threshold, names)
-            targets = list_targets(output, [input_name for input_name, _ in evaluations])
-        results = []
-        code = 0
-        for index, ((input_name, files), target) in enumerate(zip(evaluations, targets, strict=True)):
-            advance(index / len(evaluations), input_name)
+            positions = {input_name: index for index, (input_name, _) in enumerate(named)}
+            targets = list_targets(output, [input_name for input_name, _ in named])
+            more = {}
+            if resume:
+                contents = private_state(loaded).open().compute_digest(), dict(loaded.contracts), names
+                same_options = replace(setup, isolated=False).make_options(loaded)
+                paths = [os.path.abspath(path) for path in inputs]
+                more["run"] = make_key(contents, setup.device, same_options, top_k, layout, threshold, output, paths)
+            evaluations = list_evaluations(loaded, model, zip(named, targets, strict=True), more)
+        if resume:
+            with convert_errors(OUTPUT):
+                file = click.get_current_context().with_resource(click.open_file(resume, "a", encoding="ascii"))
+                evaluations, code = skip_answered(resume, evaluations)
+        for session, evaluation, result in evaluate_all(first_session, make_session, evaluations):
+            name = _name(evaluation.facts)
+            index = positions[evaluation.facts["input"]]
+            advance(index / len(named), name)
             try:
-                with prefix_errors(input_name, *files.values()):
-                    if session.is_lost:  # an earlier input ended the engine's process
-                        session = make_session()
-                    if video := find_video(files):
-                        frames = partial(_advance_by_frames, advance, input_name, index, len(evaluations))
-                        result = write_video(session, video, target, interpreter, frames)
+                with prefix_errors(name, *evaluation.files.values()):
+                    if isinstance(result, WinMLError):
+                        raise result
+                    if result is None:
+                        frames = partial(_advance_by_frames, advance, name, index, len(named))
+                        facts = write_video(session, evaluation.video, evaluation.target, interpreter, frames)
                     else:
-                        result = _evaluate(session, files, target, classes, interpreter, labels)
+                        facts = _describe(session, evaluation, result, classes, interpreter, labels)
             except Failure as error:
-                if len(evaluations) == 1:
+                if len(named) == 1 and not has_lines and "frame" not in evaluation.facts:
                     raise
-                result = {"error": describe_error(error)}
+                facts = {"error": describe_error(error)}
                 code = code or error.exit_code
-            results.append({"model": model, "input": input_name} | result)
-    emit({"results": results}, as_json, _print_results)
+                if has_lines:
+                    print_line(error.format_message(), is_error=True)
+            facts = evaluation.facts | facts
+            if has_lines:
+                with convert_errors(OUTPUT if resume else None):
+                    click.echo(to_json(facts, is_line=True), file)
+            else:
+                results.append(facts)
+    if not has_lines:
+        emit({"results": results}, as_json, _print_results)
     if code:
         raise click.exceptions.Exit(code)
 
 
-def _evaluate(
+def _describe(
     session: LearningModelSession,
-    files: Mapping[str, str],
-    target: str,
+    evaluation: Evaluation,
+    result: LearningModelEvaluationResult,
     classes: Classes,
     interpreter: VisionInterpreter,
     labels: str | None,
 ) -> Facts:
-    """Evaluates one input, and writes its results."""
-    model = session.model
-    pictures = read_files(model, files)
-    values = convert_pictures_to_bytes(model, pictures)
-    result = session.evaluate_features(values)
+    """Describes a result, and writes it."""
     outputs = result.outputs
-    finding = interpreter.interpret(result, pictures.values())
+    pictures = evaluation.pictures.values()
+    finding = interpreter.interpret(result, pictures)
     if labels and finding is None:
         _require_labels(labels, classes.labels, outputs)
-    facts = describe_answer(list_inputs(session), values, outputs, classes)
+    facts = describe_answer(list_inputs(session), evaluation, outputs, classes)
     facts |= {} if finding is None else finding.facts
-    if target:
+    if evaluation.target:
         draw = None
         if finding is not None and finding.draw is not None:
-            (picture,) = (value for value in pictures.values() if isinstance(value, ImageFeatureValue))
+            (picture,) = (value for value in pictures if isinstance(value, ImageFeatureValue))
             draw = partial(finding.draw, picture)
-        facts["written"] = [write_outputs(target, outputs, draw, find_channel_order(model, values))]
+        order = find_channel_order(session.model, evaluation)
+        facts["written"] = [write_outputs(evaluation.target, outputs, draw, order)]
     return facts
+
+
+def _name(facts: Facts) -> str:
+    """The input of a result, and the number of its frame in a video."""
+    return f"{facts['input']}, frame {facts['frame']:,}" if "frame" in facts else str(facts["input"])
 
 
 def _advance_by_frames(
@@ -193,7 +230,7 @@ def _print_results(facts: Facts) -> None:
         if "error" in result:
             print_line(result["error"]["message"], "bold red", is_error=True)
             continue
-        print_line(result["input"], "bold")
+        print_line(_name(result), "bold")
         outputs = {} if _print_findings(result) else result["outputs"]
         for name, output in outputs.items():
             if "top" in output:

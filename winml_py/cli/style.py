@@ -40,12 +40,12 @@ def emit(facts: Facts, as_json: bool, table: Callable[[Facts], object]) -> None:
         table(facts)
 
 
-def to_json(facts: Facts) -> str:
-    """Facts as JSON. If standard output is not UTF-8, it is pure ASCII."""
+def to_json(facts: Facts, is_line: bool = False) -> str:
+    """Facts as JSON. If it is one line, or standard output is not UTF-8, it is pure ASCII."""
     # Windows writes to pipes and files in its code page: characters that it lacks would be escaped in a non-JSON way.
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    is_ascii = codecs.lookup(encoding).name != "utf-8"
-    text = json.dumps(as_json(facts), indent=2, ensure_ascii=is_ascii, allow_nan=False)
+    is_ascii = is_line or codecs.lookup(encoding).name != "utf-8"
+    text = json.dumps(as_json(facts), indent=None if is_line else 2, ensure_ascii=is_ascii, allow_nan=False)
     return escape_controls_in_json(text)
 
 
@@ -97,10 +97,10 @@ def print_pairs(rows: Iterable[tuple[str, str]]) -> None:
 
 
 @contextmanager
-def show_progress(title: str) -> Iterator[Progress]:
-    """A progress bar on the terminal during the block; nothing without a terminal."""
+def show_progress(title: str, is_shown: bool = True) -> Iterator[Progress]:
+    """A progress bar on the terminal during the block; nothing without a terminal, or if it is not to be shown."""
     screen = _make_console(is_error=True)
-    if not screen.is_terminal:  # below Rich 14.3, a disabled bar prints an empty line
+    if not (is_shown and screen.is_terminal):  # below Rich 14.3, a disabled bar prints an empty line
         yield lambda done, what: None
         return
     from rich import progress as bars

@@ -20,7 +20,6 @@ from ..core.base.messages import Facts
 from ..core.features.descriptors import ImageFeatureDescriptor
 from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.video import VideoReader
-from ..core.imaging.video_files import is_video
 from ..core.imaging.video_writer import VideoWriter
 from ..core.session.session import LearningModelSession
 from ..enums import BitmapPixelFormat
@@ -34,12 +33,6 @@ if TYPE_CHECKING:
 
 USUAL_RATE = 25.0
 """The frame rate of a video that states none."""
-
-
-def find_video(files: Mapping[str, str]) -> str:
-    """The video among an evaluation's files, if it is the only file; or ""."""
-    paths = list(files.values())
-    return paths[0] if len(paths) == 1 and is_video(paths[0]) else ""
 
 
 def write_video(
@@ -67,9 +60,6 @@ def write_video(
     """
     outputs = session.model.output_features
     name = next((output.name for output in outputs if isinstance(output, ImageFeatureDescriptor)), "")
-    if not target:
-        condition = "" if name else ", if the model finds objects that can be drawn"
-        raise click.UsageError(f"{path}: This is a video. Specify the video to write{condition}: --output FILE.mp4.")
     target = target.removesuffix("*") + "mp4" if target.endswith(".*") else target
     require_unnamed(target)
     with VideoReader(path) as reader:

@@ -31,23 +31,32 @@ _MAX_OFFSET = 16
 
 
 class Grid(NamedTuple):
-    """The places of one stride, in pixels: column and row of each, as float32."""
+    """The places of one stride in a tensor; the last ones may reach beyond its sides."""
 
     stride: int
-    places: Array
+    rows: int
+    columns: int
+
+    @property
+    def size(self) -> int:
+        """The number of places."""
+        return self.rows * self.columns
+
+    @property
+    def places(self) -> Array:
+        """Column and row of each place, as float32: places x 2."""
+        column, row = np.meshgrid(np.arange(self.columns, dtype=np.float32), np.arange(self.rows, dtype=np.float32))
+        return np.stack([column.reshape(-1), row.reshape(-1)], axis=1)
 
 
 def make_grid(placement: PicturePlacement, stride: int) -> Grid:
-    """The places of a stride in a tensor; the last ones may reach beyond its sides."""
-    rows = math.ceil(placement.tensor_height / stride)
-    columns = math.ceil(placement.tensor_width / stride)
-    column, row = np.meshgrid(np.arange(columns, dtype=np.float32), np.arange(rows, dtype=np.float32))
-    return Grid(stride, np.stack([column.reshape(-1), row.reshape(-1)], axis=1))
+    """The grid of a stride in a tensor."""
+    return Grid(stride, math.ceil(placement.tensor_height / stride), math.ceil(placement.tensor_width / stride))
 
 
 def count_places(placement: PicturePlacement) -> dict[int, tuple[int, ...]]:
     """The strides of the usual grids, by their total number of places."""
-    return {sum(len(make_grid(placement, stride).places) for stride in strides): strides for strides in STRIDES}
+    return {sum(make_grid(placement, stride).size for stride in strides): strides for strides in STRIDES}
 
 
 def is_decoded(table: Array) -> bool:
@@ -75,7 +84,7 @@ def decode_nanodet_boxes(table: Array, placement: PicturePlacement) -> Array:
 def _list_places(table: Array, placement: PicturePlacement) -> tuple[Array, Array]:
     """The place and the stride of each row of a table."""
     grids = [make_grid(placement, stride) for stride in count_places(placement)[len(table)]]
-    strides = np.concatenate([np.full((len(grid.places), 1), grid.stride, np.float32) for grid in grids])
+    strides = np.concatenate([np.full((grid.size, 1), grid.stride, np.float32) for grid in grids])
     return np.concatenate([grid.places for grid in grids]), strides
 
 
@@ -97,7 +106,7 @@ def group_scrfd_outputs(
     arrays = [array.reshape(-1, array.shape[-1]) for array in outputs.values() if array.ndim in (2, 3)]
     for stride in STRIDES[0]:
         grid = make_grid(placement, stride)
-        own = {array.shape[1]: array for array in arrays if len(array) == 2 * len(grid.places)}
+        own = {array.shape[1]: array for array in arrays if len(array) == 2 * grid.size}
         if own.keys() not in ({1, 4}, {1, 4, 2 * FACE_POINTS}):
             return []
         parts.append((grid, own))
