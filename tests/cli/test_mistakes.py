@@ -123,7 +123,6 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     ("run add.onnx a=x.npy", 2, "add.onnx: Values are missing for b (Float[2,]). Add b=FILE"),
     ("compare digits.onnx edges.onnx", 4, "digits.onnx, edges.onnx: The models take different inputs"),
     # Options
-    ("run edges.onnx in.avi", 2, "in.avi: This is a video…--output FILE.mp4"),
     ("run edges.onnx seven.png --output nowhere/x.png", 5, "nowhere/x.png: The folder {place}/nowhere does not exist"),
     ("run digits.onnx seven.png --output x.png", 5, "x.png: The model has no output that can be written as a picture"),
     ("run edges.onnx seven.png page.png --output x.png", 2, "x.png: With 2 inputs…must be a folder: x/"),

@@ -30,14 +30,14 @@ PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
     # What was measured, rounded up.
-    "lines of code": 26_400,
+    "lines of code": 26_470,
     "lines of code in core/": 14_550,
     "lines of docstrings": 7_900,
-    "files": 215,
-    "options of commands": 91,
-    "words of docs": 45_250,
+    "files": 216,
+    "options of commands": 93,
+    "words of docs": 45_450,
     "lines of code of tests": 36_400,
-    "inner names that capabilities use": 90,
+    "inner names that capabilities use": 91,
     # What was measured.
     "names in __all__": 69,
     "binding classes of engines": 3,

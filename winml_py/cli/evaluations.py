@@ -103,7 +103,7 @@ def skip_answered(path: str, evaluations: Iterator[Evaluation]) -> tuple[Iterato
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
             evaluation = next(evaluations, None)
-            start = to_json(evaluation.facts, is_line=True)[:-1] if evaluation else "the end of the file"
+            start = to_json(evaluation.facts, is_line=True)[:-1] if evaluation is not None else "the end"
             written = line[: len(start)].decode(errors="replace")
             if evaluation is None or not start.startswith(written):
                 raise Failure(

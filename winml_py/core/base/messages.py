@@ -80,7 +80,14 @@ def as_json(value: Any, exact: int | None = None) -> Any:
         value: the value.
         exact: integers beyond it become texts, for readers that would round them; None for all integers.
     """
-    if isinstance(value, Mapping):
+    # Numbers, texts and dicts first: most values are one of them, and a check for a Mapping is slow.
+    if isinstance(value, float):
+        return (
+            value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        )
+    if value is None or isinstance(value, bool) or (isinstance(value, int) and (exact is None or abs(value) <= exact)):
+        return value
+    if isinstance(value, (dict, Mapping)):
         return {as_json(str(key)): as_json(item, exact) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [as_json(item, exact) for item in value]
@@ -88,13 +95,8 @@ def as_json(value: Any, exact: int | None = None) -> Any:
         import base64
 
         return base64.b64encode(value).decode()
-    if hasattr(value, "tolist"):
+    if not isinstance(value, str) and hasattr(value, "tolist"):
         return as_json(value.tolist(), exact)
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    is_plain = value is None or isinstance(value, (bool, float))
-    if is_plain or (isinstance(value, int) and (exact is None or abs(value) <= exact)):
-        return value
     return str(value).encode(errors="backslashreplace").decode()
 
 
