@@ -238,3 +238,91 @@ def test_a_contract_that_fits_no_input_is_refused(tmp_path: Path) -> None:
     convert = ["convert", tmp_path / "flat.onnx", "--output", tmp_path / "out.onnx"]
     refused = require_exit(*convert, "--contract", "yolo", code=4)
     assert "No input is a tensor of RGB8 pictures" in " ".join(refused.stderr.split())
+
+
+def test_the_contract_of_a_value_counts_for_it_alone(tmp_path: Path) -> None:
+    """The bind's comes before it, the program's after it; each picture input may have its own."""
+    model = LearningModel.load(unary(shape=SHAPE))
+    model.contracts["x"] = ImageContract(BitmapPixelFormat.BGR8)
+    bitmap, path = PICTURE.video_frame.software_bitmap, tmp_path / "picture.png"
+    bitmap.save(path)
+    with LearningModelSession(model) as session:
+        binding = LearningModelBinding(session)
+        for value in (
+            ImageFeatureValue(PICTURE.video_frames, contract=RGB01),
+            ImageFeatureValue.create_from_video_frame(PICTURE.video_frame, contract=RGB01),
+            ImageFeatureValue.from_software_bitmap(bitmap, contract=RGB01),
+            ImageFeatureValue.load(path, contract=RGB01),
+            ImageFeatureValue.load(path, fast_decode=True, contract=RGB01),
+            ImageFeatureValue.from_pil(PICTURE.to_pil(), contract=RGB01),
+            ImageFeatureValue.from_array(PIXELS, BitmapPixelFormat.RGB8, contract=RGB01),
+        ):
+            assert value.contract == RGB01
+            binding.bind("x", value)
+            results = [
+                session.evaluate(binding),
+                session.evaluate_features({"x": value}),
+                session.evaluate_features({"x": [value]}),
+                session.evaluate_features_async({"x": value}).get(),
+                *session.evaluate_many([value]),
+                *session.evaluate_many(iter([value])),  # copied
+            ]
+            for result in results:
+                np.testing.assert_array_equal(result.outputs["y"].to_numpy(), EXPECTED)
+        # The bind's own contract, and the program's for values that state none.
+        binding.bind("x", value, {"ImageContract": ImageContract(BitmapPixelFormat.RGB8)})
+        np.testing.assert_array_equal(session.evaluate(binding).outputs["y"], PIXELS.transpose(2, 0, 1)[None])
+        (result,) = session.evaluate_many([value], contract=ImageContract(BitmapPixelFormat.RGB8))
+        np.testing.assert_array_equal(result.outputs["y"], PIXELS.transpose(2, 0, 1)[None])
+        assert PICTURE.contract is None
+        result = session.evaluate_features({"x": PICTURE})
+        np.testing.assert_array_equal(result.outputs["y"], PIXELS[..., ::-1].transpose(2, 0, 1)[None])
+        # A property replaces one field of it.
+        binding.bind("x", value, {"BitmapPixelFormat": BitmapPixelFormat.BGRA8})
+        np.testing.assert_array_equal(session.evaluate(binding).outputs["y"], EXPECTED[:, ::-1])
+
+
+def test_the_contracts_of_the_pictures_of_a_batch() -> None:
+    model = LearningModel.load(unary(shape=("n", *SHAPE[1:])))
+    one = ImageFeatureValue.from_array(PIXELS, BitmapPixelFormat.RGB8, contract=RGB01)
+    other = ImageFeatureValue(PICTURE.video_frames, contract=ImageContract(BitmapPixelFormat.RGB8))
+    levels = PIXELS.transpose(2, 0, 1)[None]
+    with LearningModelSession(model) as session:
+        result = session.evaluate_features({"x": [one, one]})
+        np.testing.assert_array_equal(result.outputs["y"], np.concatenate([EXPECTED] * 2))
+        with pytest.raises(InvalidBindingError, match="different contracts"):
+            session.evaluate_features({"x": [one, other]})
+        for pictures, expected in (([one] * 4, [EXPECTED] * 4), ([one, other], [EXPECTED, levels])):
+            results = list(session.evaluate_many(pictures, batch=2))
+            for result, tensor_values in zip(results, expected, strict=True):
+                np.testing.assert_array_equal(result.outputs["y"], tensor_values)
+
+
+def test_two_picture_inputs_have_contracts_of_their_values() -> None:
+    inputs = [tensor("a", SHAPE), tensor("b", SHAPE)]
+    model = data([helper.make_node("Sub", ["a", "b"], ["y"])], inputs, [tensor("y", SHAPE)])
+    with LearningModelSession(LearningModel.load(model)) as session:
+        values = {
+            "a": ImageFeatureValue(PICTURE.video_frames, contract=ImageContract(BitmapPixelFormat.RGB8)),
+            "b": ImageFeatureValue(PICTURE.video_frames, contract=RGB01),
+        }
+        result = session.evaluate_features(values).outputs["y"]
+    np.testing.assert_allclose(result, PIXELS.transpose(2, 0, 1)[None] * np.float32(254 / 255), rtol=1e-6)
+
+
+def test_an_output_picture_is_read_by_the_contract_of_its_value() -> None:
+    with LearningModelSession(LearningModel.load(unary(shape=SHAPE))) as session:
+        drawn = ImageFeatureValue.from_array(np.zeros_like(PIXELS), BitmapPixelFormat.RGB8, contract=RGB01)
+        session.evaluate_features({"x": EXPECTED, "y": drawn})
+    np.testing.assert_array_equal(drawn.to_numpy(), PIXELS)
+
+
+def test_a_value_refuses_what_is_no_contract() -> None:
+    with pytest.raises(InvalidArgumentError, match="ImageContract"):
+        ImageFeatureValue.from_array(PIXELS, BitmapPixelFormat.RGB8, contract="imagenet")  # type: ignore[arg-type]
+    wrong = ImageFeatureValue(PICTURE.video_frames, contract=ImageContract(BitmapPixelFormat.GRAY8))
+    with (
+        LearningModelSession(LearningModel.load(unary(shape=SHAPE))) as session,
+        pytest.raises(InvalidBindingError, match="GRAY8"),
+    ):
+        session.evaluate_features({"x": wrong})

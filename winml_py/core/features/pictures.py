@@ -50,6 +50,9 @@ class ImageFeatureValue(Object):
     Bound to an input, pictures are cropped, scaled and turned into numbers at `bind`: bind again after
     changing one. Bound to an output, they are written by `evaluate`.
 
+    Every way to make one takes a `contract`: how these pictures become the tensor, in place of the model's contract. A
+    bind's own `ImageContract` comes before it.
+
     Example:
         >>> import numpy as np
         >>> from winml_py import BitmapPixelFormat, ImageFeatureValue
@@ -57,27 +60,39 @@ class ImageFeatureValue(Object):
         <ImageFeatureValue RGB8 6x4>
     """
 
-    def __init__(self, frames: Iterable[VideoFrame] | EncodedPicture) -> None:
+    def __init__(self, frames: Iterable[VideoFrame] | EncodedPicture, *, contract: ImageContract | None = None) -> None:
         """Use `create_from_video_frame`, `load`, `from_pil` or `from_array` for a single picture."""
+        require_type(contract, ImageContract | None, "Pass ImageContract.imagenet() or your own.")
+        self._contract = contract
         self._encoded = frames if isinstance(frames, EncodedPicture) else None
         self._frames = () if isinstance(frames, EncodedPicture) else _require_frames(frames)
         if not self._frames and self._encoded is None:
             raise InvalidArgumentError("Expected at least one picture, got none.")
 
     @classmethod
-    def create_from_video_frame(cls, frame: VideoFrame, /) -> ImageFeatureValue:
+    def create_from_video_frame(
+        cls, frame: VideoFrame, /, *, contract: ImageContract | None = None
+    ) -> ImageFeatureValue:
         """A value that shares a frame."""
         require_type(frame, VideoFrame, _HOW_TO_MAKE)
-        return cls([frame])
+        return cls([frame], contract=contract)
 
     @classmethod
-    def from_software_bitmap(cls, bitmap: SoftwareBitmap, /) -> ImageFeatureValue:
+    def from_software_bitmap(
+        cls, bitmap: SoftwareBitmap, /, *, contract: ImageContract | None = None
+    ) -> ImageFeatureValue:
         """A value that shares a bitmap."""
-        return cls([VideoFrame.create_with_software_bitmap(bitmap)])
+        return cls([VideoFrame.create_with_software_bitmap(bitmap)], contract=contract)
 
     @classmethod
     def load(
-        cls, source: PictureSource, /, *, fast_decode: bool = False, max_pixels: int = MAX_PIXELS
+        cls,
+        source: PictureSource,
+        /,
+        *,
+        fast_decode: bool = False,
+        max_pixels: int = MAX_PIXELS,
+        contract: ImageContract | None = None,
     ) -> ImageFeatureValue:
         """A value with the picture in a file, in bytes, or in a stream.
 
@@ -88,29 +103,37 @@ class ImageFeatureValue(Object):
                 from exact decoding by about two on average on photographs, and by more on noise.
             max_pixels: the most pixels that a file may claim to hold, and that a model may have it scaled to; see
                 `SoftwareBitmap.load`.
+            contract: how the picture becomes the tensor, in place of the model's contract.
 
         Raises:
             PictureNotFoundError: there is no such file.
             PictureError: it is not a picture, is damaged, or is too large.
         """
         if not fast_decode:
-            return cls.from_software_bitmap(SoftwareBitmap.load(source, max_pixels=max_pixels))
-        return cls(EncodedPicture(source, max_pixels))
+            return cls.from_software_bitmap(SoftwareBitmap.load(source, max_pixels=max_pixels), contract=contract)
+        return cls(EncodedPicture(source, max_pixels), contract=contract)
 
     @classmethod
-    def from_pil(cls, image: Image, /) -> ImageFeatureValue:
+    def from_pil(cls, image: Image, /, *, contract: ImageContract | None = None) -> ImageFeatureValue:
         """A value with a copy of a Pillow image, turned upright, in sRGB; see `SoftwareBitmap.from_pil`."""
-        return cls.from_software_bitmap(SoftwareBitmap.from_pil(image))
+        return cls.from_software_bitmap(SoftwareBitmap.from_pil(image), contract=contract)
 
     @classmethod
-    def from_array(cls, array: Pixels, pixel_format: BitmapPixelFormat | None = None, /) -> ImageFeatureValue:
+    def from_array(
+        cls, array: Pixels, pixel_format: BitmapPixelFormat | None = None, /, *, contract: ImageContract | None = None
+    ) -> ImageFeatureValue:
         """A value over an array of pixels, which it shares; see `SoftwareBitmap.from_array`."""
-        return cls.from_software_bitmap(SoftwareBitmap.from_array(array, pixel_format))
+        return cls.from_software_bitmap(SoftwareBitmap.from_array(array, pixel_format), contract=contract)
 
     @property
     def kind(self) -> LearningModelFeatureKind:
         """Always `IMAGE`."""
         return LearningModelFeatureKind.IMAGE
+
+    @property
+    def contract(self) -> ImageContract | None:
+        """How the pictures become a tensor, in place of the model's contract; None if the value does not state it."""
+        return self._contract
 
     @property
     def video_frame(self) -> VideoFrame:

@@ -230,7 +230,7 @@ def identify(
     elif not isinstance(value, Tensor):
         pictures = as_picture(value)
         if pictures is not None:
-            return pictures, properties
+            return pictures, properties._replace(contract=properties.contract or pictures.contract)
         if is_cuda_array(value):
             return as_device_array(value), properties
         if can_export_dlpack(value):
@@ -281,7 +281,13 @@ def as_picture(value: object) -> ImageFeatureValue | None:
             if frame is None:
                 return None
             frames.append(frame)
-        return ImageFeatureValue(frames)
+        first, *others = [getattr(element, "contract", None) for element in value]
+        if any(contract != first for contract in others):
+            raise InvalidBindingError(
+                "The pictures of a batch have different contracts.",
+                hint="Use session.evaluate_many(pictures), which evaluates them one at a time.",
+            )
+        return ImageFeatureValue(frames, contract=first)
     if isinstance(value, ImageFeatureValue):
         return value
     frame = _convert_to_frame(value)

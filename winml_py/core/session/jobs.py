@@ -254,9 +254,10 @@ def _make_failed_result(error: WinMLError) -> LearningModelEvaluationResult:
 
 
 def _join(sources: Sequence[Any]) -> Any:
-    """The values of several items as one: pictures in a list, arrays end to end; ValueError for a mixture."""
+    """The values of several items as one: pictures of one contract, or arrays end to end; ValueError for a mixture."""
     if all(isinstance(source, ImageFeatureValue) for source in sources):
-        return [frame for source in sources for frame in source.video_frames]
+        (contract,) = {source.contract for source in sources}
+        return ImageFeatureValue([frame for source in sources for frame in source.video_frames], contract=contract)
     return np.concatenate(sources)
 
 

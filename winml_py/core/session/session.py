@@ -374,7 +374,7 @@ class LearningModelSession(Closeable, Object):
                 batch are also evaluated one by one. If floats or pictures differ by more than 2 %, or other results
                 at all, the stream ends with an `InvalidArgumentError`, because the model mixes the items of a batch.
                 If the numbers of a batch are not finite, the next batch is compared, too.
-            contract: how pictures become the inputs that it fits, in place of the model's contract.
+            contract: how pictures become the inputs that it fits, in place of the model's contract, and of the items'.
             fast_decode: as for `ImageFeatureValue.load`; pictures of a batch are decoded whole.
             progress: called with the number of results, and the total or None if it is unknown; in order, by the thread
                 that takes the results.
