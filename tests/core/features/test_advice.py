@@ -215,26 +215,13 @@ def test_an_array_of_another_type_is_cast_as_the_hint_says(element: int, array: 
     assert bind(bound, eval(code, SCOPE, {"array": array})).tolist() == expected
 
 
-def test_tables_of_pandas_are_bound_as_the_hint_says() -> None:
+def test_rows_of_pandas_are_bound_as_the_hint_says() -> None:
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"a": [1, 2], "x": [3.5, 4.5]})
-    for value, shape, expected in (
-        (table, ["n", 2], [[1, 3.5], [2, 4.5]]),
-        (table, ["n", 1], [[3.5], [4.5]]),  # the column of the input's name
-        (table["x"], ["n", 2], [[3.5, 4.5]]),
-        (table["x"].astype(object), [2], [3.5, 4.5]),
-        (pandas.array([1, 2]), [1, 2], [[1, 2]]),
-    ):
-        bound = open_binding(unary(shape=shape))
-        code = find_code(r"value[^ ]*\)(?:\[None\])?", refuse(bound, value))
-        assert bind(bound, eval(code, SCOPE, {"value": value})).tolist() == expected
     rows = [table.iloc[0], table.iloc[1]]
     bound = open_binding(unary(shape=["n", 2]))
     code = find_code(r"np\.stack.*(?=\.)", refuse(bound, rows))
     assert bind(bound, eval(code, SCOPE, {"values": rows})).tolist() == [[1, 3.5], [2, 4.5]]
-    assert "The array contains 'b' (str)" in refuse(bound, pandas.DataFrame({"a": [1.0], "c": ["b"]})).hint
-    with pytest.raises(InvalidArgumentError, match=r"Pass \{'x': table\.to_numpy\(\)\}"):
-        bound._session.evaluate_features(table)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from winml_py import (
     TensorString,
     VideoFrame,
 )
+from winml_py.results import Prediction
 
 # Shapes
 
@@ -272,19 +273,37 @@ def test_detections_of_outputs_that_are_bound_to_arrays() -> None:
     assert found.indices.tolist() == [1, 0]
 
 
+def open_zip_map(**labels: list[Any]) -> LearningModelSession:
+    """Returns its scores as a list of maps, as scikit-learn's classifiers do."""
+    key = STRING if "classlabels_strings" in labels else INT64
+    kind = helper.make_map_type_proto(key, helper.make_tensor_type_proto(FLOAT, []))
+    end = helper.make_value_info("y", helper.make_sequence_type_proto(kind))
+    node = helper.make_node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", **labels)
+    whole = data([node], [tensor("x", ["n", 2])], [end], domains={"ai.onnx.ml": 3})
+    return LearningModelSession(LearningModel.load(whole))
+
+
+def test_the_scores_of_maps_and_of_the_rows_of_a_batch_are_ranked() -> None:
+    scores = np.float32([[0.25, 0.75], [0.625, 0.375]])
+    named, numbered = open_zip_map(classlabels_strings=["cat", "dog"]), open_zip_map(classlabels_int64s=[3, 7])
+    tensors = LearningModelSession(LearningModel.load(unary(shape=["n", 2])))
+    for session, labels in ((named, ["cat", "dog"]), (numbered, ["3", "7"]), (tensors, ["", ""])):
+        dog, cat = Prediction(1, 0.75, labels[1]), Prediction(0, 0.25, labels[0])
+        one, both = (session.evaluate_features({"x": rows}) for rows in (scores[:1], scores))
+        assert one.top_k() == one.top_k(row=0) == both.top_k(row=0) == [dog, cat]
+        assert both.top_k(1, row=1, output="y") == [Prediction(0, 0.625, labels[0])]
+        assert both.top_k(1, ["katze", "hund"], row=0)[0].label == "hund"
+        for row in (None, 2):
+            with pytest.raises(InvalidArgumentError, match=r"choose a row with top_k\(row=0\)"):
+                both.top_k(row=row)
+        with pytest.raises(InvalidArgumentError, match="whole number of 0 or more"):
+            both.top_k(row=-1)
+    flat = LearningModelSession(LearningModel.load(unary(shape=[2]))).evaluate_features({"x": scores[0]})
+    assert flat.top_k(row=0) == flat.top_k()
+
+
 def test_the_wrong_reader_of_an_answer_names_the_right_call() -> None:
     from winml_py.vision.masks import Segmentation
 
-    scores = np.float32([[0.25, 0.75]])
-    attributes: dict[str, Any] = {"domain": "ai.onnx.ml", "classlabels_strings": ["cat", "dog"]}
-    kind = helper.make_map_type_proto(STRING, helper.make_tensor_type_proto(FLOAT, []))
-    end = helper.make_value_info("y", helper.make_sequence_type_proto(kind))
-    node = helper.make_node("ZipMap", ["x"], ["y"], **attributes)
-    whole = data([node], [tensor("x", ["n", 2])], [end], domains={"ai.onnx.ml": 3})
-    result = LearningModelSession(LearningModel.load(whole)).evaluate_features({"x": scores})
-    with pytest.raises(InvalidArgumentError) as info:
-        result.top_k(1)
-    advice = info.value.hint.removeprefix("y maps classes to scores. Rank with ").removesuffix(".")
-    assert eval(advice, {"result": result}) == [("dog", 0.75)]
     with pytest.raises(InvalidArgumentError, match=r"Pass labels to masks\(\), or an index"):
         Segmentation(np.zeros((2, 2), np.int32)).mask("dog")

@@ -282,7 +282,7 @@ def _cast(array: str, dtype: DType) -> str:
 
 
 def _make_array_hint(value: Any, descriptor: ShapedDescriptor) -> str:
-    """What to bind in place of an array, a table, or a list of rows; "" for other values."""
+    """What to bind in place of an array, or a list of rows; "" for other values."""
     tensor_class = TENSOR_CLASSES.get(descriptor.tensor_kind)
     if tensor_class is None:
         return ""
@@ -296,10 +296,6 @@ def _make_array_hint(value: Any, descriptor: ShapedDescriptor) -> str:
             array, code = np.stack([row.__array__() for row in value]), "np.stack(values)"
         except Exception:  # not arrays, of different shapes, or in a GPU's memory: each library raises its own classes
             return ""
-    elif hasattr(value, "to_numpy"):  # a table
-        array, code = np.asarray(value), "value.to_numpy()"
-        if array.ndim == 2 and descriptor.name in value and descriptor.shape[1:] == (1,):
-            array, code = np.asarray(value[[descriptor.name]]), f"value[[{descriptor.name!r}]].to_numpy()"
     elif isinstance(value, np.ndarray):
         array, code = value, "array"
     else:

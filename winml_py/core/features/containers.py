@@ -22,7 +22,7 @@ from .descriptors import (
 from .tensor import Tensor
 from .tensor_classes import CLASSES_BY_DTYPE
 
-_NUMBERS = (int, float, np.integer, np.floating)
+NUMBERS = (int, float, np.integer, np.floating)
 _INTEGERS = (int, np.integer)
 
 # A float type rounds a number to infinity from here on: half a unit above its largest number.
@@ -78,7 +78,7 @@ def is_element(value: object, kind: TensorKind) -> bool:
     if isinstance(value, np.timedelta64):  # numpy calls it an integer
         return False
     if kind in _ROUNDED_TO_INFINITY:
-        return isinstance(value, _NUMBERS) and _is_in_range(value, _ROUNDED_TO_INFINITY[kind])
+        return isinstance(value, NUMBERS) and _is_in_range(value, _ROUNDED_TO_INFINITY[kind])
     if kind is TensorKind.STRING:
         return isinstance(value, str)
     if not isinstance(value, _INTEGERS):

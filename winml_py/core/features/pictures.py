@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 import numpy as np
 
@@ -70,17 +70,13 @@ class ImageFeatureValue(Object):
             raise InvalidArgumentError("Expected at least one picture, got none.")
 
     @classmethod
-    def create_from_video_frame(
-        cls, frame: VideoFrame, /, *, contract: ImageContract | None = None
-    ) -> ImageFeatureValue:
+    def create_from_video_frame(cls, frame: VideoFrame, /, *, contract: ImageContract | None = None) -> Self:
         """A value that shares a frame."""
         require_type(frame, VideoFrame, _HOW_TO_MAKE)
         return cls([frame], contract=contract)
 
     @classmethod
-    def from_software_bitmap(
-        cls, bitmap: SoftwareBitmap, /, *, contract: ImageContract | None = None
-    ) -> ImageFeatureValue:
+    def from_software_bitmap(cls, bitmap: SoftwareBitmap, /, *, contract: ImageContract | None = None) -> Self:
         """A value that shares a bitmap."""
         return cls([VideoFrame.create_with_software_bitmap(bitmap)], contract=contract)
 
@@ -93,7 +89,7 @@ class ImageFeatureValue(Object):
         fast_decode: bool = False,
         max_pixels: int = MAX_PIXELS,
         contract: ImageContract | None = None,
-    ) -> ImageFeatureValue:
+    ) -> Self:
         """A value with the picture in a file, in bytes, or in a stream.
 
         Args:
@@ -114,14 +110,14 @@ class ImageFeatureValue(Object):
         return cls(EncodedPicture(source, max_pixels), contract=contract)
 
     @classmethod
-    def from_pil(cls, image: Image, /, *, contract: ImageContract | None = None) -> ImageFeatureValue:
+    def from_pil(cls, image: Image, /, *, contract: ImageContract | None = None) -> Self:
         """A value with a copy of a Pillow image, turned upright, in sRGB; see `SoftwareBitmap.from_pil`."""
         return cls.from_software_bitmap(SoftwareBitmap.from_pil(image), contract=contract)
 
     @classmethod
     def from_array(
         cls, array: Pixels, pixel_format: BitmapPixelFormat | None = None, /, *, contract: ImageContract | None = None
-    ) -> ImageFeatureValue:
+    ) -> Self:
         """A value over an array of pixels, which it shares; see `SoftwareBitmap.from_array`."""
         return cls.from_software_bitmap(SoftwareBitmap.from_array(array, pixel_format), contract=contract)
 

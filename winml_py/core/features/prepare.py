@@ -47,6 +47,7 @@ from .descriptors import (
 )
 from .files import is_file, read_file, require_content
 from .pictures import ImageFeatureValue, PreprocessPlan
+from .tables import is_tabular, read_table
 from .tensor import Tensor, wrap_array, wrap_device_array
 from .tensor_classes import CLASSES_BY_DTYPE, TENSOR_CLASSES, TensorString, needs_cast
 
@@ -129,7 +130,8 @@ def prepare(
     first = value[0] if isinstance(value, (list, tuple)) and value else value
     if isinstance(feature, ShapedDescriptor) and is_pil_image(first):  # Pillow may not have decoded it
         return Prepared(feature, value, value, properties, is_deferred=True)
-    source, remaining = identify(value, feature, properties)
+    takes_table = isinstance(feature, TensorFeatureDescriptor) and is_tabular(value)
+    source, remaining = identify(read_table(value, feature) if takes_table else value, feature, properties)
     if isinstance(source, ImageFeatureValue):
         if plan is None or not plan.is_for(source.sizes, feature, remaining):
             plan = PreprocessPlan(source.sizes, feature, remaining)
@@ -281,13 +283,11 @@ def as_picture(value: object) -> ImageFeatureValue | None:
             if frame is None:
                 return None
             frames.append(frame)
-        first, *others = [getattr(element, "contract", None) for element in value]
-        if any(contract != first for contract in others):
-            raise InvalidBindingError(
-                "The pictures of a batch have different contracts.",
-                hint="Use session.evaluate_many(pictures), which evaluates them one at a time.",
-            )
-        return ImageFeatureValue(frames, contract=first)
+        contracts = {getattr(element, "contract", None) for element in value}
+        if len(contracts) > 1:
+            hint = "Call session.evaluate_many(pictures), which evaluates them one at a time."
+            raise InvalidBindingError("The pictures of a batch have different contracts.", hint=hint)
+        return ImageFeatureValue(frames, contract=contracts.pop())
     if isinstance(value, ImageFeatureValue):
         return value
     frame = _convert_to_frame(value)

@@ -71,14 +71,16 @@ class Jobs:
             _require_batches([*session_state.inputs.values(), *session_state.outputs.values()])
 
     def detach(self, item: Item) -> Item:
-        """The item with values that its source can no longer write; outputs to be written are left unchanged."""
-        value = item.value
-        if not self._copies or isinstance(value, WinMLError):
+        """The item with a table's columns by name, and with values that its source can no longer write; outputs to be
+        written are left unchanged.
+        """
+        if isinstance(item.value, WinMLError):
             return item
         try:
-            if isinstance(value, Mapping):
+            value = self._session_state.name_values(item.value)
+            if self._copies and isinstance(value, Mapping):
                 value = {name: detach(part) if name in self._inputs else part for name, part in value.items()}
-            else:
+            elif self._copies:
                 value = detach(value)
         except WinMLError as error:  # the error stays with its item
             value = error

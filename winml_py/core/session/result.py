@@ -90,6 +90,9 @@ class ModelFacts(NamedTuple):
 
 NO_FACTS = ModelFacts()
 
+Labels = Sequence[str] | str | os.PathLike[str]
+"""The names of classes, by index, or the path of a file with them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
@@ -201,22 +204,24 @@ class LearningModelEvaluationResult(Object):
         return dict(self._facts.metadata)
 
     def top_k(
-        self, n: int = 5, labels: Sequence[str] | str | os.PathLike[str] = (), *, output: str | None = None
+        self, n: int = 5, labels: Labels = (), *, output: str | None = None, row: int | None = None
     ) -> list[Prediction]:
         """The classes with the highest scores, the highest first.
 
         Args:
             n: how many, at most.
             labels: the names of the classes, by index, or a file with them (see `labels_of`); by default the
-                model's, if they fit.
-            output: the name of the output; by default the only one that is a row of floats.
+                model's, if they fit, or the keys of a map.
+            output: the name of the output; by default the only one that holds scores: a row of floats, or a map of
+                classes to floats.
+            row: which row of a batch, or which map of a list of them, from 0; not needed if there is only one.
 
         Returns:
             Each with its `index`, `score` and `label`.
 
         Raises:
-            InvalidArgumentError: n below 1, no such output, none or several that are a row of floats, or labels whose
-                number is not that of the scores.
+            InvalidArgumentError: n below 1, no such output or row, none or several outputs that hold scores, several
+                rows of which none is chosen, or labels whose number is not that of the scores.
             EvaluationError: scores that are NaN or infinite.
             StorageNotFoundError: there is no such file of labels.
 
@@ -229,21 +234,25 @@ class LearningModelEvaluationResult(Object):
             (7, 'seven')
         """
         require_whole_number(n, "The number of classes", 1)
+        if row is not None:
+            require_whole_number(row, "The row", 0)
         outputs = self.outputs
         names = list(outputs) if output is None else [output]
         if output is not None and output not in outputs:
             raise InvalidArgumentError(f"The model has no output {output!r}.", hint=f"It has {', '.join(outputs)}.")
-        arrays = [read_numbers(self, name) for name in names]
-        rows = [array for array in arrays if array is not None and is_row(array)]
-        if len(rows) != 1:
+        found = [scores for name in names if (scores := _read_scores(self, name, row)) is not None]
+        if len(found) != 1:
             how_many, hint = "more than one of", "Choose one with top_k(output=...)."
-            if not rows:
+            if not found:
                 how_many = "none of"
-                hint = "For a batch, use the rows of to_numpy(). For a detector, decode the boxes first."
-                hint = next(filter(None, (_describe_output(name, outputs[name], n) for name in names)), hint)
+                hint = "For a batch, choose a row with top_k(row=0). For a detector, decode the boxes first."
+                hint = next(filter(None, (_describe_picture(name, outputs[name]) for name in names)), hint)
             message = f"top_k requires one output with one row of scores: {how_many} {', '.join(names)} is one."
             raise InvalidArgumentError(message, hint=hint)
-        return rank_classes(rows[0], n, require_labels(labels) or select_fitting_labels(self._facts.labels, rows[0]))
+        ((array, keys),) = found
+        return rank_classes(
+            array, n, require_labels(labels) or keys or select_fitting_labels(self._facts.labels, array)
+        )
 
     def __repr__(self) -> str:
         if self._error is not None:
@@ -276,17 +285,30 @@ def read_numbers(result: LearningModelEvaluationResult, name: str) -> Array | No
     return None
 
 
-def _describe_output(name: str, value: Any, count: int) -> str:
-    """How to rank the scores of a map, or of a list of maps as ZipMap gives it, or how to save a picture; else ""."""
-    first, scores = value, f"result[{name!r}]"
+def _read_scores(
+    result: LearningModelEvaluationResult, name: str, row: int | None
+) -> tuple[Array, Sequence[str]] | None:
+    """The scores in a row of an output, or in its only one, and the names of their classes if they are a map's keys."""
+    array, keys, value = read_numbers(result, name), list[str](), result.outputs[name]
+    maps = [value] if isinstance(value, Mapping) else value
+    if isinstance(maps, list) and maps and isinstance(maps[0], Mapping):
+        chosen = maps if row is None else maps[row : row + 1]
+        scores = chosen[0] if len(chosen) == 1 else {}
+        array, keys = np.array([*scores.values()]), [*map(str, scores)]
+    elif array is not None and row is not None:
+        array = np.atleast_2d(array)[row : row + 1]
+    return None if array is None or not is_row(array) else (array, keys)
+
+
+def _describe_picture(name: str, value: Any) -> str:
+    """How to save a picture, or the first of several; "" for any other output."""
+    first, code = value, f"result[{name!r}]"
     if isinstance(value, list) and value:
-        first, scores = value[0], f"{scores}[0]"
-    if hasattr(first, "save") or hasattr(first, "software_bitmap"):
-        frame = "" if hasattr(first, "save") else ".software_bitmap"
-        return f'{name} is a picture. Save it with {scores}{frame}.save("{name}.png").'
-    if not isinstance(first, Mapping):
+        first, code = value[0], f"{code}[0]"
+    if not hasattr(first, "save") and not hasattr(first, "software_bitmap"):
         return ""
-    return f"{name} maps classes to scores. Rank with sorted({scores}.items(), key=lambda pair: -pair[1])[:{count}]."
+    frame = "" if hasattr(first, "save") else ".software_bitmap"
+    return f'{name} is a picture. Save it with {code}{frame}.save("{name}.png").'
 
 
 # The classes with the highest scores.

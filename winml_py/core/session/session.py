@@ -300,6 +300,7 @@ class LearningModelSession(Closeable, Object):
             WinMLError: as `LearningModelBinding.bind` and `evaluate` do.
         """
         _require_correlation_id(correlation_id)
+        features = self._private_state.name_values(features)
         self._require_mapping(features)
         binding_state = BindingState(self._private_state)
         for name, value in features.items():
@@ -331,6 +332,7 @@ class LearningModelSession(Closeable, Object):
             7
         """
         _require_correlation_id(correlation_id)
+        features = self._private_state.name_values(features)
         self._require_mapping(features)
         binding_state, session_state = BindingState(self._private_state), self._private_state
         session_state.require_distinct(features)
@@ -443,9 +445,6 @@ class LearningModelSession(Closeable, Object):
         if not isinstance(features, (dict, Mapping)):  # `dict` first: that check is faster
             names = [feature.name for feature in self.model.input_features]
             items = ", ".join(f"{name!r}: value" for name in names[:3]) + ", ..." * (len(names) > 3)
-            if hasattr(features, "columns"):  # a table, with a column for each input, or for each feature of one
-                items = f"name: table[[name]].to_numpy() for name in {names}" if len(names) > 1 else ""
-                items = items or f"{names[0]!r}: table.to_numpy()"
             raise InvalidArgumentError(
                 f"Expected a dict of input names and values, got {type_name(features)}.",
                 hint=f"Pass {{{items}}}.",

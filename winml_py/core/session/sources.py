@@ -24,6 +24,7 @@ from ..base.arrays import Array, DType, can_export_dlpack
 from ..base.messages import type_name
 from ..features.descriptors import FeatureDescriptor, ShapedDescriptor
 from ..features.files import is_file, read_file, require_content
+from ..features.tables import is_table
 from ..features.tensor import Tensor
 from ..features.tensor_classes import TENSOR_CLASSES
 from ..imaging.codecs import list_endings
@@ -114,7 +115,7 @@ class Sources:
 def _is_single_item(inputs: object) -> bool:
     """Whether `inputs` is one item, or names one folder or video; otherwise it is an iterable of such."""
     single_types = str, os.PathLike, bytes, bytearray, memoryview, Mapping, VideoReader, Tensor
-    if isinstance(inputs, single_types) or hasattr(inputs, "read"):
+    if isinstance(inputs, single_types) or hasattr(inputs, "read") or is_table(inputs):
         return True
     # As a series, one picture would be its rows. An array of paths is a series.
     if can_export_dlpack(inputs) and getattr(getattr(inputs, "dtype", None), "kind", "") not in ("O", "U"):
@@ -155,7 +156,7 @@ def _expand_no_text(source: object) -> Sequence[Any] | VideoReader | None:
 def _read_content(source: object) -> Any:
     """What an item is evaluated on: for an open file its bytes, read now, while the program keeps it open."""
     read = getattr(source, "read", None)
-    if read is None or isinstance(source, Mapping):
+    if read is None or isinstance(source, Mapping) or is_table(source):  # which may have a column of that name
         return source
     try:
         content = read()

@@ -34,6 +34,7 @@ from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
 from ..features.pictures import PreprocessPlan
 from ..features.prepare import Prepared, open_deferred, prepare
+from ..features.tables import is_table, is_tabular, name_columns
 from ..features.tensor import Tensor, TensorStorage
 from ..features.tensor_classes import TensorString, needs_cast, require_half_range
 from ..imaging.contract import ImageContract
@@ -190,6 +191,19 @@ class SessionState:
                 raise InvalidArgumentError(
                     f"{first_name!r} and {name!r} specify the same {direction}.", hint="Omit one of them."
                 )
+
+    def name_values(self, values: Any) -> Any:
+        """The columns of a table, which may be a mapping, by the names of inputs; other values as they are.
+
+        Raises:
+            WinMLError: as `name_columns` does.
+        """
+        has_columns = is_table(values)
+        if isinstance(values, Mapping) and len(values) > 1:
+            is_matrix = [len(getattr(feature, "shape", ())) for feature in self.inputs.values()] == [2]
+            is_unknown = is_matrix and not any(name in self.names for name in values)
+            has_columns = is_unknown or all(map(is_tabular, values.values()))
+        return name_columns(values, self.inputs) if has_columns else values
 
     @property
     def is_lost(self) -> bool:
