@@ -289,7 +289,9 @@ class LearningModelSession(Closeable, Object):
         Each call is separate: it needs all inputs, and its results have separate memory.
 
         Args:
-            features: values by the names of inputs and outputs, each as `LearningModelBinding.bind` takes it.
+            features: values by the names of inputs and outputs, each as `LearningModelBinding.bind` takes it; or a
+                table of pandas, polars or pyarrow, or a dict of columns: each input takes the column of its name, or a
+                single matrix all columns. Other columns are not used.
             correlation_id: returned in the result.
             timeout: as for `evaluate`; it starts after the bind.
 
@@ -365,8 +367,8 @@ class LearningModelSession(Closeable, Object):
 
         Args:
             inputs: an iterable of items, or one item. An array is neither: pass `[array]`, or its rows, `list(array)`.
-                An item is a mapping of names to values as `bind` takes them, or for a model of one input the value
-                itself; it may also be the path of a table (.csv). A folder yields its pictures, a pattern
+                An item is a mapping of names to values as `bind` takes them, a table, or for a model of one input the
+                value itself; it may also be the path of a table (.csv). A folder yields its pictures, a pattern
                 (`photos/**/*.jpg`) its files, both in natural order: 2 before 10; the path of a video, or a
                 `VideoReader`, yields its frames. Items are taken as late as possible.
             concurrency: threads; by default the cores this process may use. It helps most with
@@ -511,10 +513,11 @@ class LearningModelBinding(Object, MapView[Any]):
         Args:
             name: the feature's name; case matters only if the model has names that differ in nothing else.
             value: a tensor; a picture (`ImageFeatureValue`, `VideoFrame`, `SoftwareBitmap`, a Pillow image); a numpy
-                array or, in the host's memory, an array of another library with DLPack, such as torch; a number, for a
-                feature of one element; a list or a dict; or a picture or `.npy` file: its path, its bytes, or an open
-                file. An array must have the feature's dtype and shape; an image feature also takes a uint8 array of
-                pixels, whose channel order a property states.
+                array or, in the host's memory, an array of another library with DLPack, such as torch; a table or a
+                column of pandas, polars or pyarrow, which is copied; a number, for a feature of one element; a list or
+                a dict; or a picture or `.npy` file: its path, its bytes, or an open file. An array must have the
+                feature's dtype and shape; an image feature also takes a uint8 array of pixels, whose channel order a
+                property states.
             properties: `BitmapBounds` (x, y, width, height: the part of the picture to use),
                 `BitmapPixelFormat` (the channel order of the model's tensor; for an array bound as a picture, the
                 array's), `PixelRange` (the values that the bytes become), `ImageSize` (height, width),
