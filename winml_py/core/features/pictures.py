@@ -50,8 +50,9 @@ class ImageFeatureValue(Object):
     Bound to an input, pictures are cropped, scaled and turned into numbers at `bind`: bind again after
     changing one. Bound to an output, they are written by `evaluate`.
 
-    Every way to make one takes a `contract`: how these pictures become the tensor, in place of the model's contract. A
-    bind's own `ImageContract` comes before it.
+    Attributes:
+        contract: how the pictures become a tensor, in place of the model's contract; None if the value does not state
+            it. Every method that makes a value takes it. A bind's own `ImageContract` comes before it.
 
     Example:
         >>> import numpy as np
@@ -63,7 +64,7 @@ class ImageFeatureValue(Object):
     def __init__(self, frames: Iterable[VideoFrame] | EncodedPicture, *, contract: ImageContract | None = None) -> None:
         """Use `create_from_video_frame`, `load`, `from_pil` or `from_array` for a single picture."""
         require_type(contract, ImageContract | None, "Pass ImageContract.imagenet() or your own.")
-        self._contract = contract
+        self.contract = contract
         self._encoded = frames if isinstance(frames, EncodedPicture) else None
         self._frames = () if isinstance(frames, EncodedPicture) else _require_frames(frames)
         if not self._frames and self._encoded is None:
@@ -125,11 +126,6 @@ class ImageFeatureValue(Object):
     def kind(self) -> LearningModelFeatureKind:
         """Always `IMAGE`."""
         return LearningModelFeatureKind.IMAGE
-
-    @property
-    def contract(self) -> ImageContract | None:
-        """How the pictures become a tensor, in place of the model's contract; None if the value does not state it."""
-        return self._contract
 
     @property
     def video_frame(self) -> VideoFrame:

@@ -35,13 +35,11 @@ def name_columns(table: Any, inputs: Mapping[str, FeatureDescriptor]) -> dict[st
         InvalidArgumentError: columns of one name, or of different lengths.
         WinMLError: as `read_table` does, for a matrix.
     """
-    columns, (feature, *others) = _list_columns(table), inputs.values()
-    takes_all = isinstance(feature, TensorFeatureDescriptor) and (
-        len(columns) == 1 or feature.shape[1:] not in ((), (1,))
-    )
-    if takes_all and not others:
-        return {feature.name: read_table(table, feature)}
-    if missing := next((feature for name, feature in inputs.items() if name not in columns), None):
+    columns, features = _list_columns(table), list(inputs.values())
+    only = features[0] if len(features) == 1 and isinstance(features[0], TensorFeatureDescriptor) else None
+    if only is not None and (len(columns) == 1 or only.shape[1:] not in ((), (1,))):
+        return {only.name: read_table(table, only)}
+    if missing := next((feature for feature in features if feature.name not in columns), None):
         raise MissingInputError(
             f"The table has no column {missing.name!r}, which is an input of the model: {missing.expects()}.",
             hint=did_you_mean(missing.name, columns),
@@ -106,7 +104,5 @@ def _convert_cells(cells: Array, dtype: DType) -> Array | None:
         return cells if all(isinstance(cell, str) for cell in cells.flat) else None
     if cells.dtype.kind == "O":  # with None or pandas' NA for missing numbers
         numbers = [np.nan if cell is None or type(cell).__name__ == "NAType" else cell for cell in cells.flat]
-        if not all(isinstance(number, (*NUMBERS, np.bool_)) for number in numbers):
-            return None
-        cells = np.array(numbers).reshape(cells.shape)
+        cells = np.array(numbers) if all(isinstance(number, (*NUMBERS, np.bool_)) for number in numbers) else cells
     return cast_numbers(cells, dtype) if cells.dtype.kind in "biuf" else None

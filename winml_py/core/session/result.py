@@ -302,13 +302,10 @@ def _read_scores(
 
 def _describe_picture(name: str, value: Any) -> str:
     """How to save a picture, or the first of several; "" for any other output."""
-    first, code = value, f"result[{name!r}]"
-    if isinstance(value, list) and value:
-        first, code = value[0], f"{code}[0]"
-    if not hasattr(first, "save") and not hasattr(first, "software_bitmap"):
-        return ""
+    first, index = (value[0], "[0]") if isinstance(value, list) and value else (value, "")
     frame = "" if hasattr(first, "save") else ".software_bitmap"
-    return f'{name} is a picture. Save it with {code}{frame}.save("{name}.png").'
+    is_picture = not frame or hasattr(first, "software_bitmap")
+    return f'{name} is a picture. Save it with result[{name!r}]{index}{frame}.save("{name}.png").' if is_picture else ""
 
 
 # The classes with the highest scores.

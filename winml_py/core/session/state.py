@@ -200,9 +200,9 @@ class SessionState:
         """
         has_columns = is_table(values)
         if isinstance(values, Mapping) and len(values) > 1:
-            is_matrix = [len(getattr(feature, "shape", ())) for feature in self.inputs.values()] == [2]
-            is_unknown = is_matrix and not any(name in self.names for name in values)
-            has_columns = is_unknown or all(map(is_tabular, values.values()))
+            takes_matrix = [len(getattr(feature, "shape", ())) for feature in self.inputs.values()] == [2]
+            is_matrix = takes_matrix and not any(name in self.names for name in values)
+            has_columns = is_matrix or all(map(is_tabular, values.values()))
         return name_columns(values, self.inputs) if has_columns else values
 
     @property
