@@ -30,13 +30,13 @@ PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
     # What was measured, rounded up.
-    "lines of code": 26_470,
-    "lines of code in core/": 14_550,
-    "lines of docstrings": 7_900,
-    "files": 216,
+    "lines of code": 26_580,
+    "lines of code in core/": 14_660,
+    "lines of docstrings": 7_950,
+    "files": 217,
     "options of commands": 93,
-    "words of docs": 45_450,
-    "lines of code of tests": 36_400,
+    "words of docs": 46_150,
+    "lines of code of tests": 36_650,
     "inner names that capabilities use": 91,
     # What was measured.
     "names in __all__": 69,

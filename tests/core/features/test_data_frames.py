@@ -97,6 +97,7 @@ def test_all_columns_for_a_matrix(library: str) -> None:
     for result in (
         matrix.evaluate_features(table),
         *matrix.evaluate_many([table, table], batch=2),
+        *matrix.evaluate_many(table),
         *([] if "mapping" in library else [matrix.evaluate_features({"x": table})]),
     ):
         np.testing.assert_array_equal(result["y"], [[1, 1.5, 1], [2, np.nan, 0]])

@@ -63,7 +63,8 @@ class ImageFeatureValue(Object):
 
     def __init__(self, frames: Iterable[VideoFrame] | EncodedPicture, *, contract: ImageContract | None = None) -> None:
         """Use `create_from_video_frame`, `load`, `from_pil` or `from_array` for a single picture."""
-        require_type(contract, ImageContract | None, "Pass ImageContract.imagenet() or your own.")
+        if contract is not None:
+            require_type(contract, ImageContract, "Pass ImageContract.imagenet() or your own.")
         self.contract = contract
         self._encoded = frames if isinstance(frames, EncodedPicture) else None
         self._frames = () if isinstance(frames, EncodedPicture) else _require_frames(frames)

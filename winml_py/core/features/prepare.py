@@ -130,8 +130,9 @@ def prepare(
     first = value[0] if isinstance(value, (list, tuple)) and value else value
     if isinstance(feature, ShapedDescriptor) and is_pil_image(first):  # Pillow may not have decoded it
         return Prepared(feature, value, value, properties, is_deferred=True)
-    takes_table = isinstance(feature, TensorFeatureDescriptor) and is_tabular(value)
-    source, remaining = identify(read_table(value, feature) if takes_table else value, feature, properties)
+    takes_rows = isinstance(feature, TensorFeatureDescriptor) and not isinstance(value, (Tensor, ImageFeatureValue))
+    table = read_table(value, feature) if takes_rows and is_tabular(value) else value
+    source, remaining = identify(table, feature, properties)
     if isinstance(source, ImageFeatureValue):
         if plan is None or not plan.is_for(source.sizes, feature, remaining):
             plan = PreprocessPlan(source.sizes, feature, remaining)

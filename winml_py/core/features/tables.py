@@ -17,7 +17,7 @@ from .tensor_classes import TENSOR_CLASSES
 
 def is_table(value: object) -> bool:
     """Whether a value is a table of one of these libraries."""
-    return hasattr(type(value), "columns") and hasattr(type(value), "__len__") and not isinstance(value, Mapping)
+    return hasattr(type(value), "columns") and hasattr(type(value), "__len__")
 
 
 def is_tabular(value: object) -> bool:

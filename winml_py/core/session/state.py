@@ -198,7 +198,7 @@ class SessionState:
         Raises:
             WinMLError: as `name_columns` does.
         """
-        has_columns = is_table(values)
+        has_columns = not isinstance(values, Mapping) and is_table(values)
         if isinstance(values, Mapping) and len(values) > 1:
             takes_matrix = [len(getattr(feature, "shape", ())) for feature in self.inputs.values()] == [2]
             is_matrix = takes_matrix and not any(name in self.names for name in values)
