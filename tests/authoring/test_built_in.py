@@ -44,6 +44,7 @@ from winml_py.scaling import (
     CropToAspect,
     Ends,
     Fit,
+    FitHeight,
     Keep,
     LeastChange,
     LongestSide,
@@ -205,6 +206,7 @@ def random_scaling(random: np.random.Generator) -> Scaling:
         Fit((short, long), enlarges=False, **rounded),
         CropRatio(ratio, **rounded),
         CropSquare(ratio),
+        FitHeight((short, long)),
     ]
     return ways[int(random.integers(0, len(ways)))]
 

@@ -131,6 +131,14 @@ SCALED = {
         ),
         FREE,
     ),
+    "RapidOCR's pages": Case(ImageContract.rapidocr("det"), FREE),
+    "RapidOCR's lines": Case(ImageContract.rapidocr("rec"), (48, None)),
+    "lines that may be upside down": Case(ImageContract.rapidocr("cls"), (48, 192)),
+    "padded between levels": Case(replace(YOLO, mean=(0.1, 0.2, 0.3), pad=(25.5, 114, 0.25)), (40, 90), Format.RGBA8),
+    "bytes, padded between levels": Case(
+        ImageContract(scaling=LETTERBOX, layout=TensorLayout.NHWC, tensor_kind=TensorKind.UINT8, pad=(7.7, 8.5, 9.2)),
+        element=TensorProto.UINT8,
+    ),
     "longest side, padded": Case(
         replace(IMAGENET, scaling=LongestSide(200, rounding=ImageRounding.HALF_UP, ends=Ends(pad_multiple=32))), FREE
     ),

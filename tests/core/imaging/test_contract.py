@@ -339,6 +339,9 @@ def test_shrinking_much_is_near_pillow(cat: Any) -> None:
         ({"pixel_format": [1]}, "Pass BitmapPixelFormat.RGB8"),
         ({"tensor_kind": [1]}, "FLOAT, FLOAT16 or UINT8"),
         ({"pad": (1, 2, 256)}, "0 to 255"),
+        ({"pad": "114"}, "red, green and blue"),
+        ({"pad": float("nan")}, "0 to 255"),
+        ({"pad": 0.5, "pixel_format": GRAY8}, "Pass a whole level"),
         ({"gray": 9}, "gray of an image contract is 9"),
         ({"gray": ImageGray.LUMA}, "its tensor is BGR8"),
     ],
@@ -353,8 +356,53 @@ def test_one_number_stands_for_all_channels() -> None:
     assert ImageContract(GRAY8, mean=(1,)).mean == (1.0,)
     assert ImageContract(RGB8, std=np.float32(0.5), pad=114).std == (0.5,) * 3
     assert ImageContract(RGB8, pad=np.array([1, 2, 3])).pad == (1, 2, 3)
+    assert repr(ImageContract(RGB8, pad=(7.0, np.float32(0.5), np.uint8(9))).pad) == "(7, 0.5, 9)"
     assert ImageContract(BitmapPixelFormat.RGBA8).pixel_format is RGB8
     assert ImageContract(BGR8).bitmap_pixel_format is BitmapPixelFormat.BGRA8
+
+
+@pytest.mark.parametrize("layout", TensorLayout)
+def test_padding_between_two_levels(layout: TensorLayout) -> None:
+    contract = ImageContract(
+        BGR8, ZERO_TO_ONE, (0.1, 0.2, 0.3), (0.5, 1, 2), layout, scaling=Fit(), pad=(0.5, 127.5, 9)
+    )
+    assert ImageContract.from_metadata(contract.to_metadata()) == contract
+    shape = (1, 3, 4, 8) if layout is TensorLayout.NCHW else (1, 4, 8, 3)
+    model = LearningModel.load(unary(shape=shape))
+    model.contracts["x"] = contract
+    came = (
+        LearningModelSession(model).evaluate_features({"x": Image.new("RGB", (2, 2), "white")}).outputs["y"].to_numpy()
+    )
+    pixels = came[0] if layout is TensorLayout.NHWC else came[0].transpose(1, 2, 0)
+    blue, green, red = (9 / 255 - 0.1) / 0.5, 0.5 - 0.2, (0.5 / 255 - 0.3) / 2
+    np.testing.assert_allclose(pixels[:, [0, 1, 6, 7]], np.broadcast_to((blue, green, red), (4, 4, 3)), atol=1e-6)
+    np.testing.assert_allclose(pixels[:, 2:6], np.broadcast_to((1.8, 0.8, 0.35), (4, 4, 3)), atol=1e-6)
+
+
+@pytest.mark.parametrize("task", ["det", "cls", "rec"])
+def test_tensors_of_rapidocr(task: str) -> None:
+    """Its own functions, which need no model."""
+    pytest.importorskip("rapidocr")
+    from rapidocr.ch_ppocr_cls.main import TextClassifier
+    from rapidocr.ch_ppocr_det.utils import DetPreProcess
+    from rapidocr.ch_ppocr_rec.main import TextRecognizer
+
+    classifier, reader = object.__new__(TextClassifier), object.__new__(TextRecognizer)
+    classifier.cls_image_shape, reader.rec_image_shape = (3, 48, 192), (3, 48, 320)
+    theirs = {
+        "det": lambda bgr: DetPreProcess(736, "min", [0.5] * 3, [0.5] * 3)(bgr)[0],
+        "cls": classifier.resize_norm_img,
+        "rec": lambda bgr: reader.resize_norm_img(bgr, max(320 / 48, bgr.shape[1] / bgr.shape[0])),
+    }
+    model = LearningModel.load(unary(shape=(1, 3, "h", "w")))
+    model.contracts["x"] = ImageContract.rapidocr(task)
+    session = LearningModelSession(model)
+    for width, height in ((640, 400), (900, 120), (333, 21), (40, 77), (1601, 801)):
+        pixels = np.random.default_rng(width).integers(0, 256, (height, width, 3), np.uint8)
+        came = session.evaluate_features({"x": Image.fromarray(pixels)}).outputs["y"].to_numpy()[0]
+        np.testing.assert_allclose(came, theirs[task](pixels[..., ::-1]), atol=1e-6)
+    with pytest.raises(InvalidArgumentError, match="Expected det, cls, rec as task, got 'detector'"):
+        ImageContract.rapidocr("detector")
 
 
 def test_mean_and_std_go_with_their_colours() -> None:
@@ -403,7 +451,7 @@ def test_windows_mls_keys_come_first() -> None:
 
 
 @pytest.mark.parametrize(
-    "metadata", [{"Image.Layout": "CHWN"}, {"Image.Mean": "a,b"}, {"Image.Std": "0"}, {"Image.Pad": "1.5,2,3"}]
+    "metadata", [{"Image.Layout": "CHWN"}, {"Image.Mean": "a,b"}, {"Image.Std": "0"}, {"Image.Pad": "256,2,3"}]
 )
 def test_metadata_nobody_can_keep_to_make_a_tensor(metadata: dict[str, str]) -> None:
     with pytest.raises(InvalidArgumentError):

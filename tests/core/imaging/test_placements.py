@@ -33,6 +33,7 @@ from winml_py.scaling import (
     CropToAspect,
     Ends,
     Fit,
+    FitHeight,
     Keep,
     LongestSide,
     Multiple,
@@ -55,6 +56,7 @@ SCALINGS = [
     ShortestSide(40, limit=90, multiple=Multiple(8)),
     Stretch((50, 80)),
     Keep(ends=Ends(pad_multiple=32)),
+    FitHeight(),
 ]
 
 

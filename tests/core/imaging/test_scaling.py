@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -37,6 +38,7 @@ from winml_py.scaling import (
     CropToAspect,
     Ends,
     Fit,
+    FitHeight,
     Keep,
     LeastChange,
     LongestSide,
@@ -141,6 +143,12 @@ def test_a_crop_after_opencvs_kernels(kernel: ImageKernel) -> None:
         (Fit((100, 150), rounding=ImageRounding.DOWN, enlarges=False), (60, 40), (40, 60)),
         (Fit((100, 150), rounding=ImageRounding.DOWN, enlarges=False), (600, 200), (50, 150)),
         (Fit((100, 150), rounding=ImageRounding.DOWN, shrinks=False), (600, 200), (200, 600)),
+        # PaddleOCR's readers: the height is fixed, and the width is rounded up, but never beyond the tensor's.
+        (FitHeight(), (20, 100), (48, 10)),
+        (FitHeight(), (100, 15), (48, 320)),
+        (FitHeight(), (101, 15), (48, 323)),
+        (FitHeight((48, 192)), (101, 50), (48, 97)),
+        (FitHeight((32, 64)), (1, 1000), (32, 1)),
         (ShortestSide(4), (1, 1000), (4000, 4)),
         (LongestSide(4), (1, 1000), (4, 1)),
     ],
@@ -186,6 +194,27 @@ def test_padding_to_a_size(anchor: ImageAnchor) -> None:
 
 
 # Free sides
+
+
+@pytest.mark.parametrize("shape", [(-1, 3, 48, -1), (-1, 3, -1, -1)])
+def test_the_widest_line_of_a_batch_decides_the_width(shape: tuple[int, ...]) -> None:
+    """PaddleOCR's reader, step by step: at least 320 wide, and the number 0 right of each line."""
+    images = [picture(*size) for size in ((101, 15), (150, 17), (30, 40), (9, 50))]
+    model = LearningModel.load(unary(shape=[size if size > 0 else f"d{axis}" for axis, size in enumerate(shape)]))
+    model.contracts["x"] = ImageContract.rapidocr("rec")
+    session = LearningModelSession(model)
+    for chosen in (images, images[2:]):
+        came = session.evaluate_features({"x": chosen}).outputs["y"].to_numpy()
+        width = int(48 * max([320 / 48, *(image.width / image.height for image in chosen)]))
+        expected = np.zeros((len(chosen), 48, width, 3), np.float32)
+        for line, image in zip(expected, chosen, strict=True):
+            scaled = cv2.resize(np.asarray(image), (min(width, math.ceil(48 * image.width / image.height)), 48))
+            line[:, : scaled.shape[1]] = scaled[..., ::-1].astype(np.float32) / 127.5 - 1
+        np.testing.assert_allclose(came, expected.transpose(0, 3, 1, 2), atol=1e-6)
+    assert width == 320
+    binding = LearningModelBinding(session)
+    binding.bind("x", picture(90, 40), {"BitmapBounds": [10, 10, 60, 5]})
+    assert session.evaluate(binding).outputs["y"].to_numpy().shape == (1, 3, 48, 576)
 
 
 def test_two_free_sides_keep_the_pictures_size_and_pad_to_a_multiple() -> None:
@@ -314,6 +343,7 @@ def test_a_run_that_fails_on_a_free_size_says_how_to_state_one() -> None:
     [
         (Stretch, {"size": 3}, "The size of Stretch is 3"),
         (Fit, {"size": (3, 0)}, r"The size of Fit is \(3, 0\)"),
+        (FitHeight, {"size": 48}, "The size of FitHeight is 48"),
         (ShortestSide, {"pixels": 0}, "The pixels of ShortestSide is 0"),
         (ShortestSide, {"pixels": None}, "The pixels of ShortestSide is None"),
         (LongestSide, {"pixels": 2.5}, "The pixels of LongestSide is 2.5"),

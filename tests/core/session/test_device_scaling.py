@@ -30,6 +30,7 @@ from winml_py.scaling import (
     CropToAspect,
     Ends,
     Fit,
+    FitHeight,
     Keep,
     LongestSide,
     Scaling,
@@ -150,6 +151,7 @@ def test_crops_and_padding_are_placed_as_on_the_cpu(
         LongestSide(28, ends=Ends(anchor=ImageAnchor.TOP_LEFT)),
         Stretch((20, 40)),
         Keep(),
+        FitHeight(),
     ],
 )
 def test_recipes_are_those_of_the_cpu(

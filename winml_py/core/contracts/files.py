@@ -140,15 +140,17 @@ def _read_paddle_contract(config: Config, _: Folder) -> ImageContract:
             ):
                 words |= {"Image.Mean": _format_numbers(mean), "Image.Std": _format_numbers(std)}
                 words["Image.NominalPixelRange"] = "Normalized_0_1"
-            case {"RecResizeImg": _}:
-                raise make_config_error(
-                    config.name, "RecResizeImg specifies a height, and pads with a value between two levels"
-                )
+            case {"RecResizeImg": {"image_shape": [3, int(height), int(width)], **others}} if (
+                not others and "Image.Scaling" not in words
+            ):
+                words |= {"Image.Scaling": f"fit_height={height}x{width}", "Image.Pad": "127.5,127.5,127.5"}
+                words["Image.NominalPixelRange"] = "Normalized_1_1"
             case {"ToCHWImage": _} | {"KeepKeys": _} | {"DetLabelEncode": _} | {"MultiLabelEncode": _}:
                 pass
             case _:
                 raise make_config_error(config.name, f"no contract is known to match the step {', '.join(step)}")
-    names = ["ResizeImage" if name == "DetResizeForTest" else name for step in steps for name in step]
+    same = {"DetResizeForTest": "ResizeImage", "RecResizeImg": "NormalizeImage"}
+    names = [same.get(name, name) for step in steps for name in step]
     _require_order(config, names, ["DecodeImage", "ResizeImage", "CropImage", "NormalizeImage"])
     return ImageContract.from_metadata(words)
 

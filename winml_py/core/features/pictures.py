@@ -247,7 +247,8 @@ class PreprocessPlan:
             InvalidArgumentError: the model leaves a side free, and the pictures of the batch differ in it.
         """
         contract, bounds = self.contract, self._properties.bounds
-        tensor = find_fixed_sides(self.descriptor, contract, self._properties)
+        parts = self.sizes if bounds is None else [(bounds.width, bounds.height)]
+        tensor = contract.scaling.fix_sides(parts, find_fixed_sides(self.descriptor, contract, self._properties))
         placements = [compute_placement(*size, tensor, contract.scaling, bounds) for size in self.sizes]
         tensors = {placement.tensor for placement in placements}
         if len(tensors) > 1:

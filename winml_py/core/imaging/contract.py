@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from functools import cache, lru_cache
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -103,7 +103,8 @@ class ImageContract:
         scaling: the rule for the size that a picture is scaled to, before it is cropped or padded to the tensor: one of
             `winml_py.scaling`, by default Windows ML's.
         kernel: the filter that scales it.
-        pad: red, green and blue of the padding, 0 to 255.
+        pad: red, green and blue of the padding, 0 to 255. For a tensor of colours, it may lie between two levels: 127.5
+            is the number 0 in the range -1 to 1.
         size: height and width of the tensor where the model leaves them free; None if the contract does not state them.
         exact: whether an antialiased kernel gives Pillow's own levels, at several times the cost. Otherwise a level may
             differ by one, and with a cubic kernel or Lanczos, rarely, by two.
@@ -128,7 +129,7 @@ class ImageContract:
     tensor_kind: TensorKind | None = None
     scaling: Scaling = _WINDOWS_ML
     kernel: ImageKernel = ImageKernel.ANTIALIASED_CUBIC
-    pad: tuple[int, int, int] = (0, 0, 0)
+    pad: tuple[float, float, float] = (0, 0, 0)
     size: tuple[int, int] | None = None
     exact: bool = False
     gray: ImageGray = ImageGray.WINDOWS
@@ -153,6 +154,8 @@ class ImageContract:
                 f"The contract specifies how colours become gray, but its tensor is {self.pixel_format.name}.",
                 hint="Omit gray, or specify GRAY8.",
             )
+        if self.channels == 1 and any(level % 1 for level in self.pad):
+            raise InvalidArgumentError(f"The pad of a GRAY8 contract is {self.pad}.", hint="Pass a whole level.")
         for name in ("mean", "std", "factor"):
             object.__setattr__(self, name, self._require_per_channel(name))
             # In float32, as tensors are computed: it rounds 1e-50 to 0.
@@ -277,6 +280,35 @@ class ImageContract:
         )
 
     @classmethod
+    def rapidocr(cls, task: str) -> ImageContract:
+        """The tensors of RapidOCR, for the models that it ships.
+
+        Args:
+            task: "det" for the model that finds lines of text in a page, "cls" for the one that recognises lines that
+                are upside down, "rec" for the one that reads a line.
+
+        Raises:
+            InvalidArgumentError: another task.
+
+        Example:
+            >>> print(ImageContract.rapidocr("rec").scaling)
+            fit_height
+        """
+        tasks = {
+            "det": {"Image.Scaling": "shortest_side=736,shrinks=false,multiple=32,multiple_rounding=half_even"},
+            "cls": {"Image.Scaling": "fit_height=48x192", "Image.Size": "48,192"},
+            "rec": {"Image.Scaling": "fit_height=48x320"},
+        }
+        if task not in tasks:
+            raise InvalidArgumentError(f"Expected {', '.join(tasks)} as task, got {task!r}.")
+        shared = {
+            "Image.NominalPixelRange": "Normalized_1_1",
+            "Image.Kernel": "Linear",
+            "Image.Pad": "127.5,127.5,127.5",
+        }
+        return cls.from_metadata(shared | tasks[task])
+
+    @classmethod
     def from_metadata(cls, metadata: Mapping[str, str]) -> ImageContract:
         """The contract that a model's `metadata_props` state; fields that they leave out get their defaults.
 
@@ -389,6 +421,13 @@ class ImageContract:
         return _compute_numbers(self.pixel_range, *self._numbers_per_channel, dtype)
 
     @property
+    def pad_numbers(self) -> Floats:
+        """The number of the padding in each channel, where it lies between two levels, which no byte holds; else ()."""
+        channels = zip(order_pad_levels(self), self.affine(), strict=False)
+        is_between = any(level % 1 for level in self.pad)
+        return tuple(level * factor + summand for level, (factor, summand) in channels) if is_between else ()
+
+    @property
     def _numbers_per_channel(self) -> tuple[Floats, Floats, Floats]:
         """Mean, std and factor."""
         ones = (1.0,) * self.channels
@@ -410,7 +449,7 @@ def _compute_numbers(
     return numbers
 
 
-def order_pad_levels(contract: ImageContract) -> tuple[int, ...]:
+def order_pad_levels(contract: ImageContract) -> Floats:
     """The padding colour in the order of the tensor's channels; a contract states it red first."""
     return contract.pad[::-1] if contract.pixel_format is BitmapPixelFormat.BGR8 else contract.pad
 
@@ -430,21 +469,18 @@ def _require_channel_order(pixel_format: BitmapPixelFormat) -> BitmapPixelFormat
     )
 
 
-def _require_levels(pad: Any) -> tuple[int, ...]:
-    try:
-        levels = tuple(operator.index(level) for level in (pad if isinstance(pad, Iterable) else (pad,) * 3))
-    except TypeError:
-        levels = ()
-    if len(levels) != 3 or not all(0 <= level <= 255 for level in levels):
+def _require_levels(pad: Any) -> Floats:
+    levels = tuple(pad) if isinstance(pad, Iterable) else (pad,) * 3
+    if len(levels) != 3 or not all(isinstance(level, Real) and 0 <= float(level) <= 255 for level in levels):
         raise InvalidArgumentError(f"The pad colour is {pad!r}.", hint="Pass red, green and blue from 0 to 255.")
-    return levels
+    return tuple(float(level) if level % 1 else int(level) for level in levels)
 
 
 def _read_value(key: str, text: str) -> Any:
     words = METADATA_FIELDS[key][1]
     if key == "Image.Scaling":
         return Scaling.from_text(text)
-    number = int if key in ("Image.Pad", "Image.Size") else float
+    number = int if key == "Image.Size" else float
     try:
         return words[text] if words else tuple(number(part) for part in text.split(","))
     except (KeyError, ValueError):
@@ -558,6 +594,7 @@ def require_scaled(placement: Placement, tensor: Sides, limit: int) -> None:
 
 def place(region: BitmapBounds, picture: Size, tensor: Sides, scaling: Scaling) -> Placement:
     """Where a region of a picture goes, in numbers or in values of a graph; see `compute_placement`."""
+    tensor = scaling.fix_sides([(region.width, region.height)], tensor)
     # Where nothing fixes a side, a part is scaled to the size of the whole picture, as in Windows ML.
     is_part = (region.height, region.width) != picture
     goal = picture if is_part and tensor == (None, None) and scaling.takes_tensor_size else tensor

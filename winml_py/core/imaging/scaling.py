@@ -11,8 +11,10 @@ import math
 import operator
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from enum import IntEnum
+from functools import reduce
 from typing import Any, TypeVar
 
 import numpy as np
@@ -46,7 +48,7 @@ def _check(name: str, default: object, value: object, owner: str) -> object:
         require_type(value, type(default), f"Pass it as the {name} of {owner}.")
         return value
     if name == "size":
-        return require_size(value, what)
+        return default if value is None else require_size(value, what)
     if name == "ratio":
         return _require_ratio(value, what)
     return None if value is None and default is None else require_whole_number(value, what, 1, 1 << 20)
@@ -113,7 +115,7 @@ class Ends(_Checked):
         return maximum(0, offset), maximum(0, -offset), minimum(scaled, tensor)
 
 
-_ONE, _ENDS = Multiple(), Ends()
+_ONE, _ENDS, _LEFT = Multiple(), Ends(), Ends(anchor=ImageAnchor.TOP_LEFT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,15 @@ class Scaling(_Checked, ABC):
     def compute_part(self, width: int, height: int, tensor: Sides) -> Size | None:
         """Height and width of the part in the middle of the picture that is scaled; None for the whole picture."""
         return None
+
+    def fix_sides(self, sizes: Iterable[tuple[int, int]], tensor: Sides) -> Sides:
+        """Height and width of the tensor for a batch of pictures; None for a side that nothing fixes.
+
+        Args:
+            sizes: width and height of each picture, in pixels.
+            tensor: height and width, as the model or the contract fixes them.
+        """
+        return tensor
 
     def compute_size(self, width: int, height: int, tensor: Sides = (None, None)) -> Size:
         """The size that a picture, or its part, is scaled to.
@@ -493,6 +504,47 @@ class CropSquare(Scaling):
         return _require_fixed(tensor)
 
 
+@suggest_fields
+@dataclass(frozen=True, slots=True)
+class FitHeight(Scaling):
+    """A line of text gets the tensor's height, and its width follows: PaddleOCR's readers.
+
+    A line lies at the left of the tensor. If it is too wide, only its width shrinks. If the model leaves the width
+    free, the tensor is as wide as the widest line of the batch requires.
+
+    Attributes:
+        size: height and least width of the tensor, where the model leaves them free.
+
+    Example:
+        >>> from winml_py.scaling import FitHeight
+        >>> FitHeight((48, 320)).compute_size(500, 20)
+        (48, 1200)
+        >>> FitHeight((48, 192)).compute_size(500, 20, tensor=(48, 192))
+        (48, 192)
+    """
+
+    size: Size = (48, 320)
+
+    @property
+    def ends(self) -> Ends:
+        """See `Scaling`."""
+        return _LEFT
+
+    def fix_sides(self, sizes: Iterable[tuple[int, int]], tensor: Sides) -> Sides:
+        """See `Scaling`."""
+        height, width = tensor
+        height = self.size[0] if height is None else height
+        if width is None:
+            widest = reduce(maximum, (across / down for across, down in sizes), self.size[1] / self.size[0])
+            width = math.floor(height * widest)
+        return height, width
+
+    def _scale(self, width: int, height: int, tensor: Sides) -> Size:
+        tensor_height, tensor_width = self.fix_sides([(width, height)], tensor)
+        assert tensor_height is not None
+        return tensor_height, minimum(math.ceil(tensor_height * (width / height)), tensor_width)
+
+
 _RULES: tuple[type[Scaling], ...] = (
     CropToAspect,
     Stretch,
@@ -503,6 +555,7 @@ _RULES: tuple[type[Scaling], ...] = (
     Keep,
     CropRatio,
     CropSquare,
+    FitHeight,
 )
 
 

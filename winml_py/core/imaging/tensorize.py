@@ -80,6 +80,12 @@ def tensorize(
         _fill_pixels(pixels, pixel_format, contract, out, buffers)
     else:
         _fill_planes(pixels, pixel_format, contract, out, buffers)
+    if placement.has_padding:
+        planes = out if contract.layout is TensorLayout.NCHW else out.transpose(2, 0, 1)
+        x, y, width, height = placement.target
+        for plane, number in zip(planes, contract.pad_numbers, strict=False):
+            number = round(number) if out.dtype == np.uint8 else number
+            plane[:y] = plane[y + height :] = plane[:, :x] = plane[:, x + width :] = number
 
 
 def tensorize_batch(
