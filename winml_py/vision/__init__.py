@@ -1,4 +1,4 @@
-"""The answers of picture models: boxes, masks and points, in the coordinates of the picture.
+"""The answers of picture models: boxes, masks, points and lines of text, in the coordinates of the picture.
 
 The classes of a classifier need no module: `result.top_k` ranks them.
 
@@ -13,12 +13,18 @@ Example:
 from .detections import Detection, Detections, detections
 from .layouts import DetectionLayout
 from .masks import Segmentation, masks
+from .text import TextLines, TextReading, batch_by_width, read_text, text_lines
 
 __all__ = [
     "Detection",
     "DetectionLayout",
     "Detections",
     "Segmentation",
+    "TextLines",
+    "TextReading",
+    "batch_by_width",
     "detections",
     "masks",
+    "read_text",
+    "text_lines",
 ]

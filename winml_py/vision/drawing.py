@@ -28,7 +28,7 @@ class Drawing:
     """
 
     def __init__(self, picture: object, width: int, height: int) -> None:
-        self.image = _copy_picture(picture, width, height)
+        self.image = copy_picture(picture, width, height)
         self._draw = ImageDraw.Draw(self.image)
         longest = max(width, height)
         self._line = max(2, round(longest / 400))
@@ -41,6 +41,10 @@ class Drawing:
     def outline(self, box: Array, index: int) -> None:
         """Draws a box."""
         self._draw.rectangle(tuple(box), outline=_choose_class_colour(index), width=self._line)
+
+    def outline_corners(self, corners: Array, index: int) -> None:
+        """Draws a quadrilateral, corners x 2."""
+        self._draw.line([*map(tuple, corners), tuple(corners[0])], _choose_class_colour(index), self._line)
 
     def draw_points(self, points: Array, index: int) -> None:
         """Draws points of two or three numbers, if their confidence is high enough."""
@@ -59,12 +63,12 @@ class Drawing:
         self._draw.text((x + 3, y + 2), text, fill="black" if luma > 140 else "white", font=self._font)
 
 
-def _copy_picture(picture: object, width: int, height: int) -> Image.Image:
+def copy_picture(picture: object, width: int, height: int) -> Image.Image:
     """A copy of the picture in RGB, upright."""
     value = ImageFeatureValue.load(picture) if isinstance(picture, (str, bytes, os.PathLike)) else as_picture(picture)
     if value is None:
         raise InvalidArgumentError(
-            f"Expected a picture to draw on, got {type_name(picture)}.",
+            f"Expected the picture that was evaluated, got {type_name(picture)}.",
             hint="Pass a path, a Pillow image, or ImageFeatureValue.from_array(array, pixel_format).",
         )
     image = value.to_pil().convert("RGB")

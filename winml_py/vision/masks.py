@@ -10,8 +10,8 @@ import numpy as np
 from ..core.base.arrays import Array
 from ..core.imaging.picture_placement import PicturePlacement
 from ..core.session.result import LearningModelEvaluationResult
-from ..errors import EvaluationError, InvalidArgumentError
-from .outputs import Labels, choose_labels, find_placement, read_arrays, select_picture
+from ..errors import InvalidArgumentError
+from .outputs import Labels, choose_labels, find_placement, read_arrays, require_finite, select_picture
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -113,8 +113,7 @@ def masks(
     if stack.dtype.kind in "iub":
         class_map = place.mask_to_picture(stack[0].astype(np.int32), OUTSIDE)
         return Segmentation(class_map, names)
-    if not np.isfinite(stack).all():
-        raise EvaluationError("The model returned numbers that are not finite.", hint="Check the picture's contract.")
+    require_finite(stack)
     # Logits are interpolated, and then compared: classes cannot be interpolated. Cropped parts have no class.
     seen = place.mask_to_picture(np.ones(stack.shape[1:], np.bool_), outside=False)
     if len(stack) == 1:
@@ -144,7 +143,7 @@ def require_one_map(result: LearningModelEvaluationResult, output: str | None) -
         raise InvalidArgumentError(
             f"Of the outputs {', '.join(tensors) or '(none of numbers)'} {'none' if not maps else 'more than one'} is "
             "a map of the picture.",
-            hint="Choose one of n x classes x height x width with masks(result, output=...).",
+            hint="Choose one of n x classes x height x width with output=....",
         )
     ((name, array),) = maps.items()
     array = array[:, None] if array.ndim == 3 else array

@@ -12,7 +12,7 @@ from ..core.base.arrays import Array
 from ..core.contracts.labels import require_labels
 from ..core.imaging.picture_placement import PicturePlacement
 from ..core.session.result import LearningModelEvaluationResult, read_numbers
-from ..errors import InvalidArgumentError
+from ..errors import EvaluationError, InvalidArgumentError
 
 Labels = Sequence[str] | os.PathLike[str]
 """The names of classes, by their index; or a file that holds them: see `labels_of`."""
@@ -36,6 +36,12 @@ def read_floats(result: LearningModelEvaluationResult) -> dict[str, Array]:
     """Those of `read_arrays` that are tensors of floats, as float32: views where they are float32 already."""
     arrays = read_arrays(result)
     return {name: np.asarray(array, np.float32) for name, array in arrays.items() if array.dtype.kind == "f"}
+
+
+def require_finite(array: Array) -> None:
+    """Refuses numbers that are NaN or infinite: EvaluationError."""
+    if not np.isfinite(array).all():
+        raise EvaluationError("The model returned numbers that are not finite.", hint="Check the picture's contract.")
 
 
 def find_placement(

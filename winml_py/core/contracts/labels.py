@@ -85,7 +85,7 @@ def _read_lines(path: str) -> tuple[str, ...]:
             f"{path}: Expected UTF-8 text with labels.", hint="Write one name per line."
         ) from error
     require_no_pointer(text[:64].encode(), path, "labels", InvalidArgumentError)
-    return tuple(line.strip() for line in text.rstrip("\r\n").split("\n"))
+    return tuple(line.strip() or line.strip("\r") for line in text.rstrip("\r\n").split("\n"))
 
 
 def order_labels(names: object) -> tuple[str, ...] | None:
