@@ -1,98 +1,63 @@
-"""Reads the lines of text in a picture. One model finds the lines, and another model reads each line.
+"""Reads the lines of text in a picture, prints them, and draws them.
 
     pip install rapidocr
-    python samples/read_text.py [PICTURE]
+    python samples/read_text.py                    reads a page that the sample draws
+    python samples/read_text.py PICTURE DRAWN      reads your picture, and writes the file DRAWN
 
-The sample uses the PaddleOCR models in the wheel of rapidocr, and nothing else from that package. The models have no
-image metadata, so the sample binds a contract with each picture. Lines must be horizontal. If a line is tilted, the
-sample tells you. If you pass no picture, the sample draws a page.
+One model finds the lines, another one recognises the lines that are upside down, and a third one reads each line. The
+sample uses the PaddleOCR models in the wheel of rapidocr, and nothing else from that package. The models have no image
+metadata, so the sample attaches a contract to each. Lines may be slanted or upside down.
 """
 
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-import cv2
-import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from winml_py import (
-    BitmapPixelFormat,
-    ImageContract,
-    ImageFeatureValue,
-    LearningModel,
-    LearningModelBinding,
-    LearningModelPixelRange,
-    LearningModelSession,
-)
+from winml_py import ImageContract, ImageFeatureValue, LearningModel, LearningModelSession, vision
 
-LINES = ("Load, bind, evaluate.", "Three words & 1234567890", "Total: 99.50 EUR")
-CONTRACT = ImageContract(BitmapPixelFormat.BGR8, LearningModelPixelRange.ZERO_TO_ONE, mean=(0.5,) * 3, std=(0.5,) * 3)
-READER_HEIGHT = 48  # the reader takes pictures of this height and of any width
-FINDER_STEP = 32  # the finder takes widths and heights that are multiples of this
-MOST_TILT = 5  # degrees: the box of a line that is tilted more holds parts of others, and the reader guesses
-LEAST_CONFIDENCE = 0.5  # below this, the box is more likely a pattern than text
+LINES = {"Load, bind, evaluate.": 0, "Three words & 1234567890": 3, "Total: 99.50 EUR": 180}
+"""The lines of the page that the sample draws, and the degrees by which each is turned."""
+
+LEAST_CONFIDENCE = 0.5  # below this, a line is more likely a pattern than text
+SURE = 0.9  # how sure the second model must be that a line is upside down
 
 
 def drawn() -> Image.Image:
     page = Image.new("RGB", (640, 256), "white")
-    for number, line in enumerate(LINES):
-        ImageDraw.Draw(page).text((40, 30 + 70 * number), line, "black", ImageFont.load_default(36))
+    for number, (line, degrees) in enumerate(LINES.items()):
+        strip = Image.new("RGB", (640, 70), "white")
+        ImageDraw.Draw(strip).text((40, 14), line, "black", ImageFont.load_default(36))
+        page.paste(strip.rotate(degrees, Image.Resampling.BICUBIC, fillcolor="white"), (0, 20 + 75 * number))
     return page
 
 
-def output(session: LearningModelSession, picture: Image.Image) -> np.ndarray:
-    binding = LearningModelBinding(session)
-    binding.bind("x", picture, {"ImageContract": CONTRACT})
-    (tensor,) = session.evaluate(binding).outputs.values()
-    return tensor.to_numpy()[0]
-
-
-def boxes(heat: np.ndarray) -> list[tuple[int, int, int, int]]:
-    """Left, top, right and bottom of each line. The finder marks the core of a line, so each box gets a margin."""
-    found = []
-    _, labels, stats, _ = cv2.connectedComponentsWithStats((heat > 0.3).astype(np.uint8))
-    for number, (x, y, width, height, _) in enumerate(stats[1:].tolist(), 1):
-        degrees = tilt(labels == number)
-        if abs(degrees) > MOST_TILT:
-            print(f"The line near x={x}, y={y} is tilted by {degrees:.0f} degrees: turn the picture.", file=sys.stderr)
-        margin = height * 3 // 4
-        right, bottom = min(x + width + margin, heat.shape[1]), min(y + height + margin, heat.shape[0])
-        found.append((max(0, x - margin), max(0, y - margin), right, bottom))
-    return sorted(found, key=lambda box: (box[1], box[0]))
-
-
-def tilt(mask: np.ndarray) -> float:
-    """The degrees by which a line falls to the right. A line that is nearly as high as it is long has no direction."""
-    rows, columns = np.nonzero(mask)
-    _, (side, other), angle = cv2.minAreaRect(np.stack([columns, rows], 1).astype(np.float32))
-    if max(side, other) < 3 * min(side, other):
-        return 0.0
-    degrees = angle if side > other else angle - 90
-    return (degrees + 90) % 180 - 90
-
-
-def decode(scores: np.ndarray, characters: tuple[str, ...]) -> tuple[str, float]:
-    """The most likely character of each step. Repetitions count once, and blanks do not count (CTC)."""
-    best = scores.argmax(axis=1)
-    taken = (best != 0) & np.append(True, best[1:] != best[:-1])
-    confidence = float(scores.max(axis=1)[taken].mean()) if taken.any() else 0.0
-    return "".join(characters[index] for index in best[taken]), confidence
+def load(task: str) -> LearningModelSession:
+    folder = Path(find_spec("rapidocr").origin).parent / "models"
+    model = LearningModel.load(next(folder.glob(f"*_{task}_*.onnx")))
+    model.contracts["x"] = ImageContract.rapidocr(task)
+    return LearningModelSession(model)
 
 
 def main() -> None:
-    folder = Path(find_spec("rapidocr").origin).parent / "models"
-    finder = LearningModelSession(LearningModel.load(next(folder.glob("*_det_*.onnx"))))
-    reader = LearningModelSession(LearningModel.load(next(folder.glob("*_rec_*.onnx"))))
-    characters = reader.model.labels  # the blank first, the space last
-
     page = ImageFeatureValue.load(sys.argv[1]).to_pil().convert("RGB") if len(sys.argv) > 1 else drawn()
-    page = page.resize([-(-side // FINDER_STEP) * FINDER_STEP for side in page.size])
-    for box in boxes(output(finder, page)[0]):
-        width = max(1, round((box[2] - box[0]) * READER_HEIGHT / (box[3] - box[1])))
-        text, confidence = decode(output(reader, page.resize((width, READER_HEIGHT), box=box)), characters)
+    target = sys.argv[2] if len(sys.argv) > 2 else "drawn.png"
+
+    finder, turner, reader = load("det"), load("cls"), load("rec")
+    lines = vision.text_lines(finder.evaluate_features({"x": page}))
+    crops, readings = lines.cut(page), {}
+    for batch in vision.batch_by_width(crops):  # a batch is as wide as its widest line
+        (scores,) = turner.evaluate_features({"x": [crops[i] for i in batch]}).outputs.values()
+        is_upside_down = scores.to_numpy()[:, 1] > SURE
+        upright = [crops[i].rotate(180 * turn) for i, turn in zip(batch, is_upside_down, strict=True)]
+        readings |= zip(batch, vision.read_text(reader.evaluate_features({"x": upright})), strict=True)
+
+    ordered = [readings[i] for i in range(len(lines))]
+    for text, confidence in ordered:
         if confidence >= LEAST_CONFIDENCE:
             print(f"{confidence:.0%} {text}")
+    lines.draw(page, [text for text, _ in ordered]).save(target)
 
 
 if __name__ == "__main__":

@@ -89,13 +89,12 @@ def draw_page(number: int, fonts: list[str]) -> Image.Image:
 
 def load_program() -> tuple[Callable[[str], Any], int]:
     """The function of the program in the documentation, and how many lines the program has."""
-    (program,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    functions, call, _ = program.partition("\nfor box, text, confidence in read(")
-    if not call:
-        raise SystemExit(f"{PAGE}: the program has no loop over read(page)")
+    programs = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    (program,) = (program for program in programs if "\ndef read(page)" in program)
+    functions, _, _ = program.partition("\nfor box, text, confidence in read(")
     names: dict[str, Any] = {}
     exec(compile(functions, str(PAGE), "exec"), names)
-    lines = [line for line in program.splitlines() if line.strip()]
+    lines = [line for line in program.splitlines() if line.strip() and not line.startswith("#")]
     return names["read"], len(lines)
 
 

@@ -397,7 +397,7 @@ def test_boxes_are_drawn_on_their_rims_and_classes_in_their_colours() -> None:
     assert drawn[-1, -1].tolist() == [60, 60, 60]
     with pytest.raises(InvalidArgumentError, match="300x480, but the evaluated one is 480x300"):
         found.draw(make_file("portrait"))
-    with pytest.raises(InvalidArgumentError, match="Expected a picture to draw on"):
+    with pytest.raises(InvalidArgumentError, match="Expected the picture that was evaluated, got int"):
         found.draw(3)
     classes = evaluated(seeing.make_model(seeing.SEGMENTER, {"logits": "float[1, 3, 160, 160]"}), "square", LETTERBOX)
     drawn = np.asarray(vision.masks(classes).draw(Image.new("RGB", (320, 320), (60, 60, 60))))
