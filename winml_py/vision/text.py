@@ -154,15 +154,16 @@ def text_lines(
     if not growth > 0:
         raise InvalidArgumentError(f"Expected a growth above 0, got {growth!r}.", hint="Omit it, or pass 1.6.")
     require_finite(scores := np.asarray(stack[0], np.float32))
-    kernel = np.ones((1 + dilates, 1 + dilates), np.uint8)
-    core = cv2.dilate((scores > threshold).astype(np.uint8), kernel)
+    core = cv2.dilate((scores > threshold).astype(np.uint8), np.ones((1 + dilates, 1 + dilates), np.uint8))
     contours, _ = cv2.findContours(core, cv2.RETR_LIST, cv2.CHAIN_APPROX_SIMPLE)
     to_tensor = np.array([place.tensor_width, place.tensor_height]) / scores.shape[::-1]
     size = np.array([place.picture_width, place.picture_height])
     found = []
     for box in [box for box, side in map(_find_smallest_box, contours[:CANDIDATES]) if side >= LEAST_SIDE]:
-        inside = cv2.fillPoly(np.zeros(scores.shape, np.uint8), [box.astype(np.int32)], (1,))
-        score = cv2.mean(scores, inside)[0]
+        first = max(0, int(box[:, 1].min()))
+        rows = scores[first : int(box[:, 1].max()) + 2]
+        inside = cv2.fillPoly(np.zeros(rows.shape, np.uint8), [(box - (0, first)).astype(np.int32)], (1,))
+        score = cv2.mean(rows, inside)[0]
         box, side = _find_smallest_box(_grow(box, growth))
         corners = np.clip(np.round(place.points_to_picture(box * to_tensor)), 0, size)
         corners = np.minimum(_order_corners(corners), size - 1)
@@ -171,8 +172,7 @@ def text_lines(
             found.append((corners, score))
     found.sort(key=lambda line: line[0][0, 1])
     boxes = np.array([corners for corners, _ in found]).reshape(-1, 4, 2)
-    rows = np.cumsum(np.diff(boxes[:, 0, 1], prepend=0) >= 10)
-    order = np.lexsort((boxes[:, 0, 0], rows))
+    order = np.lexsort((boxes[:, 0, 0], np.cumsum(np.diff(boxes[:, 0, 1], prepend=0) >= 10)))
     return TextLines(boxes[order], np.array([score for _, score in found], np.float32)[order], *size.tolist())
 
 
