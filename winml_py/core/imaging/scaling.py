@@ -136,8 +136,8 @@ class Scaling(_Checked, ABC):
 
     @property
     def takes_tensor_size(self) -> bool:
-        """Whether a picture gets the size of the tensor, as the rule states none."""
-        return getattr(self, "size", ()) is None
+        """Whether a picture gets the size of the tensor, as the rule states none, or fits any."""
+        return getattr(self, "size", ()) is None or self.fix_sides([], (None, None)) != (None, None)
 
     def compute_part(self, width: int, height: int, tensor: Sides) -> Size | None:
         """Height and width of the part in the middle of the picture that is scaled; None for the whole picture."""
