@@ -30,13 +30,13 @@ PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
     # What was measured, rounded up.
-    "lines of code": 26_580,
-    "lines of code in core/": 14_660,
-    "lines of docstrings": 7_950,
-    "files": 217,
+    "lines of code": 26_786,
+    "lines of code in core/": 14_703,
+    "lines of docstrings": 8_069,
+    "files": 218,
     "options of commands": 93,
-    "words of docs": 46_150,
-    "lines of code of tests": 36_650,
+    "words of docs": 46_376,
+    "lines of code of tests": 36_875,
     "inner names that capabilities use": 91,
     # What was measured.
     "names in __all__": 69,
