@@ -23,8 +23,9 @@ from ..core.base.machine import count_usable_cores
 from ..core.base.messages import Facts
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
-from ..core.runtime.providers import nvidia, plugins
+from ..core.runtime.providers import nvidia, plugins, windows_catalogue
 from ..core.runtime.providers.nvidia import read_built_versions
+from ..core.runtime.providers.provider import BUILT_IN
 from ..core.session.session import LearningModelSession
 from ..errors import WinMLError
 from .arguments import json_option
@@ -140,6 +141,7 @@ PACKAGES = (
 )
 CLASHES = (
     ("onnxruntime", *(f"onnxruntime-{kind}" for kind in ("gpu", "directml", "openvino", "qnn", "training"))),
+    ("onnxruntime-ep-nv-tensorrt-rtx-cu12", "onnxruntime-ep-nv-tensorrt-rtx-cu13"),
     ("opencv-python", "opencv-python-headless", "opencv-contrib-python", "opencv-contrib-python-headless"),
 )
 """Packages that write to the same files: the last one installed overwrites the others, and removing one breaks them."""
@@ -155,13 +157,16 @@ def diagnose() -> Facts:
     """
     probed = plugins.probe()
     packages = _find_versions((*PACKAGES, *(plugin.package for plugin in probed)))
+    # What Windows' catalogue lists is not installed, and lacks nothing.
+    wanted = {BUILT_IN, *plugins.find_installed()} - {windows_catalogue.PACKAGE}
+    unused = [f"{one.package}: {one.problem}" for one in probed if one.problem and one.package in wanted]
     saved_models = cache.list_saved_models()
     return {
         "winml_py": __version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "packages": packages,
-        "problems": _find_clashes(),
+        "problems": [*_find_clashes(), *unused],
         "cores": {"machine": os.cpu_count(), "usable": count_usable_cores()},
         "providers": [
             {

@@ -76,14 +76,14 @@ def test_what_stays_on_the_card_offers_itself_to_others() -> None:
 
 def test_cupy_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "cupy", None)
-    with pytest.raises(MissingPackageError, match=r"winml-py\[cuda\]"):
+    with pytest.raises(MissingPackageError, match=r"winml-py\[cupy\]"):
         TensorFloat.from_numpy(np.float32([1])).to_cupy()
 
     class OnlyDlpack:
         def __dlpack_device__(self) -> tuple[int, int]:
             return 2, 0
 
-    with pytest.raises(InvalidBindingError, match=r"CuPy.*winml-py\[cuda\]"):
+    with pytest.raises(InvalidBindingError, match=r"CuPy.*winml-py\[cupy\]"):
         LearningModelBinding(open_session(unary("Neg", [3]), Card())).bind("x", OnlyDlpack())
 
 

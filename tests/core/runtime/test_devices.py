@@ -38,7 +38,7 @@ BROKEN = {
         f"def get_library_path(): return __file__{NAMES}",
         "it cannot be loaded: Fail",
     ),
-    "missing": (f"def get_library_path(): return '/nowhere/lib.so'{NAMES}", "it cannot be loaded: Fail"),
+    "missing": (f"def get_library_path(): return '/nowhere/lib.so'{NAMES}", "it cannot be loaded: .*/nowhere/lib.so"),
     "half": ("x = 1", "it cannot be loaded: AttributeError"),
 }
 
@@ -68,6 +68,55 @@ def test_a_broken_plugin_says_what_it_lacks(site: Path, monkeypatch: pytest.Monk
     assert (plugin.package, plugin.version, plugin.devices) == (name, "1.2", ())
     with pytest.raises(InvalidDeviceError, match=rf"No installed package can use a GPU: {name}: .*pip install"):
         LearningModelDevice(LearningModelDeviceKind.DIRECTX)
+
+
+LAYOUTS = {
+    "onnxruntime-ep-webgpu": "def get_ep_name(): return 'A'\ndef get_library_path(): return '/nowhere/lib.so'",
+    "onnxruntime-ep-cuda13": "def get_ep_names(): return ['A']\ndef get_library_path(): return '/nowhere/lib.so'",
+    "onnxruntime-ep-mlx": "def ep_name(): return 'A'\ndef library_path(): return '/nowhere/lib.so'",
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_the_library_of_each_layout_of_plugins_is_found(site: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    install_package(site, name, LAYOUTS[name])
+    (plugin,) = found(monkeypatch, name)
+    assert "/nowhere/lib.so" in plugin.problem
+
+
+def test_a_package_that_only_requires_a_plugin_is_not_one(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVIDIA's has no module; the one that it requires is in a module of its name."""
+    monkeypatch.undo()
+    monkeypatch.syspath_prepend(str(site))
+    install_package(site, "onnxruntime-ep-nv-tensorrt-rtx", None)
+    install_package(site, "onnxruntime-ep-nv-tensorrt-rtx-cu13", "x = 1")
+    plugins.find_installed.cache_clear()
+    try:
+        names = [name for name in plugins.find_installed() if "-nv-" in name]
+    finally:
+        plugins.find_installed.cache_clear()
+    assert names == ["onnxruntime-ep-nv-tensorrt-rtx-cu13"]
+
+
+def test_a_plugins_module_is_imported_where_its_library_is_used(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVIDIA's loads what its library needs, which the system's loader would not find."""
+    import onnxruntime
+
+    name = "onnxruntime-ep-needy"
+    install_package(site, name, "loaded = True")
+    monkeypatch.setattr(plugins, "find_installed", lambda: (name,))
+    monkeypatch.setattr(plugins, "_registered", set())
+    monkeypatch.setattr(plugins, "_registrar", set())
+    was_loaded: list[bool] = []
+    monkeypatch.setattr(
+        onnxruntime,
+        "register_execution_provider_library",
+        lambda package, library: was_loaded.append("onnxruntime_ep_needy" in sys.modules),
+    )
+    monkeypatch.setattr(plugins, "list_plugin_devices", lambda provider: ["the device"])
+    device = ProviderDevice("NeedyExecutionProvider", name, "lib.so", 0, "gpu", "card", "ACME")
+    assert plugins.find_runtime_device(device) == "the device"
+    assert was_loaded == [True]
 
 
 def test_one_broken_plugin_does_not_hide_the_others(
@@ -291,6 +340,14 @@ def test_the_doctor_finds_packages_that_clash(site: Path, monkeypatch: pytest.Mo
     assert len(problems) == 2
     assert problems[0].startswith("onnxruntime and onnxruntime-gpu are both installed")
     assert "opencv-python and opencv-python-headless" in problems[1]
+
+
+def test_the_doctor_counts_a_plugin_without_a_device_as_a_problem(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_package(site, "onnxruntime-ep-missing", BROKEN["missing"][0])
+    monkeypatch.setattr(plugins, "find_installed", lambda: ("onnxruntime-ep-missing",))
+    monkeypatch.setattr(diagnosis, "try_device", lambda index: {"device": str(index)})
+    (problem,) = diagnosis.diagnose()["problems"]
+    assert problem.startswith("onnxruntime-ep-missing: it cannot be loaded: ")
 
 
 def test_the_doctor_survives_a_device_that_crashes(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:

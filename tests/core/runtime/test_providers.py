@@ -11,9 +11,10 @@ import pytest
 
 import winml_py
 from helpers.models import unary
-from helpers.providers import Runtime, runtime
+from helpers.providers import Runtime, make_device, runtime
 from helpers.sessions import open_session
-from winml_py import InvalidArgumentError, LearningModelDevice, Precision
+from winml_py import InvalidArgumentError, LearningModelDevice, Precision, Weights
+from winml_py.core import cache
 from winml_py.core.runtime.engine import EngineOptions
 from winml_py.core.runtime.gpu_compiler import DeviceCompiler
 from winml_py.core.runtime.ort.device_engine import OrtDeviceEngine
@@ -215,11 +216,90 @@ LOG = (
 def test_the_log_names_the_library_and_the_versions() -> None:
     """As ONNX Runtime 1.31.1 printed it, where CUDA's libraries are missing."""
     assert probe.find_causes(LOG) == [
-        "libonnxruntime_providers_cuda.so cannot be loaded: libcublasLt.so.13: cannot open shared object file: "
-        "No such file or directory",
+        "libonnxruntime_providers_cuda.so cannot be loaded: libcublasLt.so.13 is missing",
         "it needs cuDNN 9.* and CUDA 13.*",
     ]
     assert probe.find_causes("nothing that is known") == []
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [
+        (
+            "Failed to load library /a b/libonnxruntime_providers_nv_tensorrt_rtx.so with error: libcuda.so.1: cannot "
+            "open shared object file: No such file or directory",
+            "libcuda.so.1 is missing. Install NVIDIA's driver, which contains it",
+        ),
+        (
+            r'Error loading "C:\a b\provider.dll" which depends on "nvcuda.dll" which is missing. (Error 126: "...")',
+            "nvcuda.dll is missing. Install NVIDIA's driver, which contains it",
+        ),
+        (r'Error loading "C:\b.dll" which depends on "zlib.dll" which is missing.', "zlib.dll is missing"),
+        ("/nowhere/lib.so: undefined symbol", ""),
+    ],
+)
+def test_a_missing_library_is_named_in_plain_words(error: str, problem: str) -> None:
+    """As ONNX Runtime 1.32 prints it, on Linux and on Windows."""
+    assert probe.explain_missing(error) == problem
+
+
+def test_cudas_plugin_finds_its_card_by_the_device_and_not_by_a_number() -> None:
+    """No such plugin is published yet; the runtime's package has the provider of the same name."""
+    built_in = DEVICE._replace(provider=catalogue.CUDA.name, library="")
+    plugin = DEVICE._replace(provider=catalogue.CUDA.name, package="onnxruntime-ep-cuda13")
+    assert catalogue.make_native_options(Target(built_in), EngineOptions(1), False) == {"device_id": "3"}
+    assert catalogue.make_native_options(Target(plugin), EngineOptions(1), False) == {}
+
+
+def test_options_of_tensorrt_for_rtx() -> None:
+    target = Target(DEVICE._replace(provider=catalogue.TENSORRT_RTX.name))
+    given = EngineOptions(1, provider_options=(("nv_runtime_cache_path", "here"),))
+    assert catalogue.make_native_options(target, given, False) == {"nv_runtime_cache_path": "here"}
+    for key in ("nv_runtime_cache", "enable_cuda_graph"):
+        with pytest.raises(InvalidArgumentError, match=f"no option '{key}'"):
+            catalogue.make_native_options(target, EngineOptions(1, provider_options=((key, "1"),)), False)
+
+
+def test_core_ml_has_a_folder_of_compiled_models_for_each_content(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Core ML finds a compiled model by the model's path, and would not notice that the file is another one."""
+    import onnxruntime
+
+    folders: list[str | None] = []
+    compiled: list[str] = []
+
+    def make(model: Any, native: Any, providers: Any, **rest: Any) -> Any:
+        ((_, given), _) = providers
+        folders.append(given.get("ModelCacheDirectory"))
+        if folders[-1] is not None:
+            file = Path(folders[-1], "compiled.mlmodelc")
+            if not file.exists():
+                file.write_text("compiled")
+                compiled.append(folders[-1])
+        return runtime.session(model, native, providers, **rest)
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", make)
+    device, path = make_device(catalogue.COREML), tmp_path / "model.onnx"
+
+    def evaluate(**settings: Any) -> list[float]:
+        with open_session(path, device, **settings) as session:
+            result: list[float] = session.evaluate_features({"x": np.float32([4, 1])}).outputs["y"].to_numpy().tolist()
+        return result
+
+    path.write_bytes(unary("Neg", [2]))
+    assert [evaluate(), evaluate()] == [[-4, -1], [-4, -1]]
+    assert len(compiled) == 1
+    path.write_bytes(unary("Sqrt", [2]))
+    assert [evaluate(), evaluate()] == [[2, 1], [2, 1]]
+    assert len(compiled) == 2
+    assert set(compiled) == {str(saved.path) for saved in cache.list_saved_models()}
+    folders.clear()
+    evaluate(weights=Weights.PRIVATE)
+    evaluate(provider_options={"ModelCacheDirectory": str(tmp_path)})
+    monkeypatch.setenv("WINML_PY_CACHE", "")
+    evaluate()
+    assert folders == [None, str(tmp_path), None]
 
 
 def _built_in(monkeypatch: pytest.MonkeyPatch, provider: str, problem: str = "") -> tuple[list[ProviderDevice], str]:

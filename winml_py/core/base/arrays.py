@@ -237,7 +237,7 @@ def _from_dlpack(value: object) -> DeviceArray:
     except ImportError as error:
         raise InvalidBindingError(
             f"A {type_name(value)} in CUDA memory requires CuPy, which cannot be imported: {error}.",
-            hint="Run pip install 'winml-py[cuda]'.",
+            hint="Run pip install 'winml-py[cupy]'.",
         ) from error
     # CuPy requests the memory for its current stream, and the library makes that stream wait. Each run repeats this:
     # the memory is the same, but may have been written since.
@@ -265,7 +265,7 @@ def _synchronize(owner: Any, number: int) -> None:
             return
         raise IllegalCallError(
             f"A {type_name(owner)} may still be written in the CUDA stream {stream}, and waiting for it requires CuPy.",
-            hint="Run pip install 'winml-py[cuda]'.",
+            hint="Run pip install 'winml-py[cupy]'.",
         ) from error
     with cupy.cuda.Device(number):  # the default streams are those of the current device
         cupy.cuda.ExternalStream(1 if stream is None else stream).synchronize()

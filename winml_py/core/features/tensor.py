@@ -303,7 +303,7 @@ class Tensor(Closeable, Object):
             import cupy
         except ImportError as error:
             raise MissingPackageError(
-                f"CuPy cannot be imported: {error}.", hint="Run pip install 'winml-py[cuda]'."
+                f"CuPy cannot be imported: {error}.", hint="Run pip install 'winml-py[cupy]'."
             ) from error
         self._private_state.require_open()
         self._private_state.require_valid()

@@ -15,13 +15,11 @@ if TYPE_CHECKING:
     from .providers.provider import ProviderDevice
 
 _WEBGPU = "For any GPU with a Vulkan, Metal or Direct3D 12 driver, run pip install 'winml-py[gpu]'"
+_CUDA = "For CUDA, run `pip uninstall onnxruntime`, then `pip install --force-reinstall 'onnxruntime-gpu[cuda,cudnn]'`"
 _PACKAGES = {
-    (
-        "cuda",
-        "tensorrt",
-        "nvidia",
-    ): "For NVIDIA GPUs, run `pip uninstall onnxruntime`, then `pip install --force-reinstall "
-    "'onnxruntime-gpu[cuda,cudnn]'`",
+    ("nvidia", "rtx"): f"For NVIDIA's RTX GPUs, run pip install 'winml-py[nvidia]'. {_CUDA}",
+    ("cuda", "tensorrt"): _CUDA,
+    ("mlx", "apple"): "For GPUs of Macs with Apple silicon, run pip install 'winml-py[apple]'",
     ("npu", "intel", "openvino"): "For Intel GPUs and NPUs, run pip install 'winml-py[intel]'",
     ("dml", "directml", "directx"): "On Windows, run `pip uninstall onnxruntime`, then `pip install --force-reinstall "
     "onnxruntime-directml`",

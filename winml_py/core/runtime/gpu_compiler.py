@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
+import platform
 from collections.abc import Hashable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...enums import Precision
+from ...enums import Precision, Weights
 from ...errors import InvalidDeviceError, NotSupportedError
+from ..base import machine
 from ..base.arrays import DeviceArray
 from ..base.cancellation import Stop
 from ..onnx_file.nodes import walk_messages
@@ -21,11 +23,14 @@ from .ort.device_binding import make_not_capturable_error
 from .ort.errors import NodesLeftError
 from .ort.ort_engine import OrtEngine
 from .providers.catalogue import find_provider, get_session_lock, require_option_keys
+from .providers.plugins import read_runtime_version
 from .providers.provider import ProviderDevice, Target, shorten
 from .request import CompileRequest
 from .runs import Bound, fill
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import onnx
 
 
@@ -68,7 +73,7 @@ class DeviceCompiler:
         target = Target(device, precision)
         captures = self._is_captured(options)
         try:
-            engine = compile_with_ort(request, target, captures)
+            engine = self._open_or_compile(request, target) or compile_with_ort(request, target, captures)
         except NodesLeftError as error:
             if captures:
                 requirement = "the provider supports every node, and no node is an If, a Loop or a Scan"
@@ -78,6 +83,29 @@ class DeviceCompiler:
         if not is_float32:
             return engine
         return Float32Engine(engine, request.features.float16_features)
+
+    def _open_or_compile(self, request: CompileRequest, target: Target) -> OrtEngine | None:
+        """Opens or makes the provider's compiled model in the cache; None if nothing is cached."""
+        key, options = self._provider.cache_option, request.options
+        if not key or key in dict(options.provider_options) or options.weights is Weights.PRIVATE:
+            return None
+        from ..cache import choose_folder, make_key, open_or_make
+
+        versions = (read_runtime_version(), platform.platform(), machine.read_processor_id())
+        folder = choose_folder(
+            make_key(key, request.compute_digest(), options, target, versions), request.origin.total_size
+        )
+        if folder is None:
+            return None
+
+        def compile_in(folder: Path) -> OrtEngine:
+            native = (*options.provider_options, (key, str(folder)))
+            return compile_with_ort(request._replace(options=options._replace(provider_options=native)), target)
+
+        def make(folder: Path) -> None:
+            compile_in(folder).close()
+
+        return open_or_make(folder, request.origin.path, compile_in, make, request.require_not_stopped)
 
     def _choose_precision(self, request: CompileRequest) -> tuple[Precision, str]:
         """The number type, and the reason for it.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from functools import cache, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....errors import IllegalCallError, InvalidDeviceError
 from ...base.child_process import ChildProcess, start_main, wait_for_main
@@ -57,9 +57,14 @@ def find_installed() -> tuple[str, ...]:
     """The names of the installed packages with plugins or other engines; looked up once."""
     from importlib import metadata
 
-    names = {str(distribution.metadata["Name"] or "") for distribution in metadata.distributions()}
-    plugins = {name for name in names if name.lower().replace("_", "-").startswith(PREFIX)}
-    packages = plugins | (names & _OWN_PROBES.keys())
+    installed = {str(distribution.metadata["Name"] or ""): distribution for distribution in metadata.distributions()}
+    packages = installed.keys() & _OWN_PROBES.keys()
+    for name, distribution in installed.items():
+        if name.lower().replace("_", "-").startswith(PREFIX):
+            # A package that only requires others, such as NVIDIA's for its plugin of the default CUDA, has no module.
+            files = distribution.files
+            if files is None or any(not file.parts[0].endswith(".dist-info") for file in files):
+                packages.add(name)
     return tuple(sorted(packages, key=lambda name: (name == windows_catalogue.PACKAGE, name)))
 
 
@@ -145,6 +150,16 @@ def read_version(name: str) -> str:
         return ""
 
 
+def import_plugin(package: str) -> Any:
+    """The module of a plugin package, by its files, because names of distributions and modules are independent."""
+    from importlib import import_module, metadata
+
+    for file in metadata.distribution(package).files or []:
+        if len(file.parts) == 2 and file.parts[1] == "__init__.py":
+            return import_module(file.parts[0])
+    return import_module(package.replace("-", "_"))
+
+
 def find_runtime_device(device: ProviderDevice) -> onnxruntime.OrtEpDevice:
     """The runtime's object for a plugin's device; registers the plugin once per process.
 
@@ -165,6 +180,8 @@ def find_runtime_device(device: ProviderDevice) -> onnxruntime.OrtEpDevice:
         _registrar.add(os.getpid())
         if device.library not in _registered:
             try:
+                if device.package in find_installed():
+                    import_plugin(device.package)  # NVIDIA's loads the libraries that its own library needs
                 onnxruntime.register_execution_provider_library(device.package, device.library)
             except Exception as error:  # the runtime's classes have no common base
                 if "already registered" not in str(error):  # the program has registered it itself

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
-from importlib import import_module, metadata
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from ...base.messages import Facts
 from ..engine import EngineOptions
 from . import nvidia
 from .catalogue import find_provider, make_native_options
-from .plugins import list_plugin_devices
+from .plugins import import_plugin, list_plugin_devices
 from .provider import BUILT_IN, ProviderDevice, Target
 
 
@@ -35,12 +34,12 @@ def _try_plugin(package: str, library: str) -> Facts:
     names = [package]
     try:
         if not library:
-            module = _import_module(package)
-            names = list(module.get_ep_names()) if hasattr(module, "get_ep_names") else [module.get_ep_name()]
-            library = module.get_library_path()
+            module = import_plugin(package)
+            names = list(module.get_ep_names()) if hasattr(module, "get_ep_names") else [_ask(module, "ep_name")]
+            library = _ask(module, "library_path")
         onnxruntime.register_execution_provider_library(package, library)
     except Exception as error:  # reports any error as the plugin's problem
-        return {"problem": f"it cannot be loaded: {format_first_line(error)}"}
+        return {"problem": f"it cannot be loaded: {explain_missing(str(error)) or format_first_line(error)}"}
     devices, refused = [], []
     for provider in names:
         for index, ep_device in enumerate(list_plugin_devices(provider)):
@@ -60,12 +59,9 @@ def _try_plugin(package: str, library: str) -> Facts:
     return _make_facts(devices, refused or [f"it found no hardware for {', '.join(names)}"])
 
 
-def _import_module(package: str) -> Any:
-    """The module of a plugin package, by its files, because names of distributions and modules are independent."""
-    for file in metadata.distribution(package).files or []:
-        if len(file.parts) == 2 and file.parts[1] == "__init__.py":
-            return import_module(file.parts[0])
-    return import_module(package.replace("-", "_"))
+def _ask(module: Any, name: str) -> str:
+    """Calls a function of a plugin's module: `get_ep_name`, say, which is `ep_name` in MLX's."""
+    return str((getattr(module, f"get_{name}", None) or getattr(module, name))())
 
 
 def _try_built_in() -> Facts:
@@ -131,9 +127,19 @@ def find_causes(log: str) -> list[str]:
     """The messages about missing libraries, and about versions that are needed, in a log of ONNX Runtime."""
     missing = re.findall(r"Failed to load library (?:.*[/\\])?(\S+) with error: (.+)", log)
     needed = re.findall(r"Require (.+?)\. Please", log)
-    causes = [f"{library} cannot be loaded: {reason.strip()}" for library, reason in missing]
+    causes = [f"{library} cannot be loaded: {explain_missing(reason) or reason.strip()}" for library, reason in missing]
     causes += [f"it needs {versions}" for versions in needed]
     return list(dict.fromkeys(causes))
+
+
+def explain_missing(error: str) -> str:
+    """Which library is missing, in plain words, if an error of the system's loader says so; else ""."""
+    match = re.search(r'(\S+): cannot open shared object file|depends on "([^"]+)" which is missing', error)
+    if match is None:
+        return ""
+    library = match[1] or match[2]
+    is_drivers = library.lower().startswith(("libcuda.so", "libnvidia-ml.so", "nvcuda.dll", "nvml.dll"))
+    return f"{library} is missing" + (". Install NVIDIA's driver, which contains it" if is_drivers else "")
 
 
 def _list_runtime_devices(provider: str) -> list[ProviderDevice]:

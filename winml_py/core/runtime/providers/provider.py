@@ -85,6 +85,8 @@ class Provider(NamedTuple):
         is_sequential: whether it runs one node after the other, regardless of the execution mode.
         has_addresses: whether its memory has addresses that other libraries can use.
         capture_option: the option that makes it capture the graph of its work and replay it; "" if it cannot.
+        cache_option: the option that names a folder for compiled models; "" if it has none. It finds them there by the
+            path of the model, or by names in its graph, so that each model needs its own folder.
         worth_trying: options, as pairs, that `winml-py tune` tries; they change only the last digits.
         shares_lock: whether all sessions on a device share one lock.
         takes_one_thread: whether only one thread at a time may run a session of it.
@@ -109,6 +111,7 @@ class Provider(NamedTuple):
     is_sequential: bool = False
     has_addresses: bool = False
     capture_option: str = ""
+    cache_option: str = ""
     worth_trying: tuple[tuple[str, str], ...] = ()
     shares_lock: bool = False
     takes_one_thread: bool = False
