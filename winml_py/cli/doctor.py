@@ -23,9 +23,8 @@ from ..core.base.machine import count_usable_cores
 from ..core.base.messages import Facts
 from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
-from ..core.runtime.providers import nvidia, plugins, windows_catalogue
+from ..core.runtime.providers import nvidia, plugins
 from ..core.runtime.providers.nvidia import read_built_versions
-from ..core.runtime.providers.provider import BUILT_IN
 from ..core.session.session import LearningModelSession
 from ..errors import WinMLError
 from .arguments import json_option
@@ -157,9 +156,9 @@ def diagnose() -> Facts:
     """
     probed = plugins.probe()
     packages = _find_versions((*PACKAGES, *(plugin.package for plugin in probed)))
-    # What Windows' catalogue lists is not installed, and lacks nothing.
-    wanted = {BUILT_IN, *plugins.find_installed()} - {windows_catalogue.PACKAGE}
-    unused = [f"{one.package}: {one.problem}" for one in probed if one.problem and one.package in wanted]
+    # Not what Windows' catalogue offers, under the names of providers, because that need not be installed.
+    wanted = [plugin for plugin in probed if plugin.package.startswith(("onnxruntime", "openvino"))]
+    unused = [f"{plugin.package}: {plugin.problem}" for plugin in wanted if plugin.problem]
     saved_models = cache.list_saved_models()
     return {
         "winml_py": __version__,

@@ -87,8 +87,7 @@ def preload() -> None:
     import onnxruntime
 
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # the order of nvidia-smi
-    if hasattr(onnxruntime, "preload_dlls"):
-        onnxruntime.preload_dlls()
+    onnxruntime.preload_dlls()
 
 
 def _parse_gpu(number: int, row: list[str]) -> NvidiaGpu:
