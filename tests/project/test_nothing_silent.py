@@ -138,7 +138,7 @@ def test_unknown_options() -> None:
     ("settings", "message"),
     [
         ({"intra_op_num_thread": 1}, "session option 'intra_op_num_thread'. Did you mean 'intra_op_num_threads'"),
-        ({"tuning": {"memory_arna": True}}, "Tuning has no field 'memory_arna'. Did you mean 'memory_arena'"),
+        ({"tuning": {"memory_arna": True}}, "got an unexpected keyword argument 'memory_arna'"),
         ({"session_config": {"a": None}}, "each value is a str, a bool or a number"),
         ({"precision": "float61"}, "precision has no value 'float61'. Did you mean 'float16'"),
         ({"precision": 3}, "precision has no value 3. Use one of: auto"),

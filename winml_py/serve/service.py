@@ -26,7 +26,7 @@ from .. import __version__, _http, errors
 from .._interpretation import VisionInterpreter, describe_answer
 from ..core.base.arguments import require_type
 from ..core.base.machine import count_usable_cores
-from ..core.base.messages import REPORT_SCHEMA, suggest_fields
+from ..core.base.messages import REPORT_SCHEMA
 from ..core.features.descriptors import ShapedDescriptor
 from ..core.features.pictures import ImageFeatureValue
 from ..core.imaging.bitmap import encode_png
@@ -59,7 +59,6 @@ _PART = 1 << 16
 """Bytes of an answer that are sent in one go."""
 
 
-@suggest_fields
 @dataclass(frozen=True)
 class Limits:
     """What one request, and all of them together, may take.

@@ -9,12 +9,9 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
-from functools import wraps
-from typing import Any, TypeVar
+from typing import Any
 
 from ...errors import WinMLError
-
-T = TypeVar("T")
 
 
 def type_name(value: object) -> str:
@@ -117,21 +114,6 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     near = find_similar(name, known)
     choices = f"Use one of: {', '.join(known)}." if known else "There are none."
     return f"Did you mean {near!r}?" if near else choices
-
-
-def suggest_fields(kind: type[T]) -> type[T]:
-    """Makes the error for a misspelt field of a dataclass name the field that may be meant."""
-    init: Any = kind.__init__
-
-    @wraps(init)
-    def checked_init(self: T, *args: object, **fields: object) -> None:
-        for name in fields:
-            if name not in kind.__annotations__:
-                raise TypeError(f"{kind.__name__} has no field {name!r}. {did_you_mean(name, kind.__annotations__)}")
-        init(self, *args, **fields)
-
-    kind.__init__ = checked_init  # type: ignore[method-assign, assignment]
-    return kind
 
 
 # The kind of a file by its first bytes, for errors about files that were passed by mistake.

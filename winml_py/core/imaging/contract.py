@@ -23,7 +23,6 @@ from ...enums import (
 from ...errors import InvalidArgumentError, InvalidBindingError
 from ..base.arguments import require_bool, require_member
 from ..base.arrays import Array, DType, Sides, Size
-from ..base.messages import suggest_fields
 from .scaling import CropRatio, CropToAspect, Ends, Fit, Scaling, Stretch, require_size
 
 Floats = tuple[float, ...]
@@ -78,7 +77,6 @@ METADATA_KEYS = (*METADATA_FIELDS, "Image.ColorSpaceGamma")
 _WINDOWS_ML = CropToAspect()
 
 
-@suggest_fields
 @dataclass(frozen=True, slots=True, repr=False)
 class ImageContract:
     """How a picture becomes a model's tensor: number = (byte / scale - shift - mean) / std, channel by channel.

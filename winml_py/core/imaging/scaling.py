@@ -23,7 +23,6 @@ from ...enums import ImageAnchor, ImageRounding
 from ...errors import InvalidArgumentError
 from ..base.arguments import require_bool, require_member, require_type, require_whole_number
 from ..base.arrays import Sides, Size
-from ..base.messages import suggest_fields
 
 T = TypeVar("T")
 
@@ -54,7 +53,6 @@ def _check(name: str, default: object, value: object, owner: str) -> object:
     return None if value is None and default is None else require_whole_number(value, what, 1, 1 << 20)
 
 
-@suggest_fields
 @dataclass(frozen=True, slots=True)
 class Multiple(_Checked):
     """The number that both sides of a scaled picture are multiples of.
@@ -80,7 +78,6 @@ class Multiple(_Checked):
         return multiple
 
 
-@suggest_fields
 @dataclass(frozen=True, slots=True)
 class Ends(_Checked):
     """What happens where a scaled picture is larger or smaller than the tensor.
@@ -220,7 +217,6 @@ class Scaling(_Checked, ABC):
         return f"{first} ({', '.join(options)})" if options else first
 
 
-@suggest_fields
 @dataclass(frozen=True, slots=True)
 class CropToAspect(Scaling):
     """Windows ML's rule: the largest part in the middle with the tensor's aspect ratio, scaled to the tensor's size.
@@ -262,7 +258,6 @@ class CropToAspect(Scaling):
         return _fill(width, height, tensor)
 
 
-@suggest_fields
 @dataclass(frozen=True, slots=True)
 class Stretch(Scaling):
     """Both sides are scaled to a size, at any aspect ratio: torchvision's `Resize((height, width))`.
@@ -285,7 +280,6 @@ class Stretch(Scaling):
         return self.size or _fill(width, height, tensor)
 
 
-@suggest_fields
 @dataclass(frozen=True, slots=True)
 class Fit(Scaling):
     """A picture keeps its aspect ratio, and becomes as large as fits into a size: a letterbox.
@@ -327,7 +321,6 @@ class Fit(Scaling):
         return self.multiple.apply(rounded[0]), self.multiple.apply(rounded[1])
 
 
-@suggest_fields
 @dataclass(frozen=True, slots=True)
 class ShortestSide(Scaling):
     """The shorter side becomes `pixels`, and the longer one follows: torchvision's `Resize(256)`, DETR's with a limit.
@@ -384,7 +377,6 @@ class ShortestSide(Scaling):
         return choose(fits, self.pixels, limited_short), choose(fits, following_long, limited_long)
 
 
-@suggest_fields
 @dataclass(frozen=True, slots=True)
 class LongestSide(Scaling):
     """The longer side becomes `pixels`, and the shorter one follows. It only limits a free side beside a fixed one.
@@ -412,7 +404,6 @@ class LongestSide(Scaling):
         return _finish(width, height, (following, self.pixels), self.multiple, self.enlarges, self.shrinks)
 
 
-@suggest_fields
 @dataclass(frozen=True, slots=True)
 class LeastChange(Scaling):
     """The shorter or the longer side becomes what is stated, whichever changes the picture less: Depth Anything.
@@ -440,7 +431,6 @@ class LeastChange(Scaling):
         return _finish(width, height, (short * scale, long * scale), self.multiple, self.enlarges, self.shrinks)
 
 
-@suggest_fields
 @dataclass(frozen=True, slots=True)
 class Keep(Scaling):
     """A picture keeps its size; if the model leaves one side free, it keeps its aspect ratio.
@@ -460,7 +450,6 @@ class Keep(Scaling):
         return size or _keep(width, height, self.multiple)
 
 
-@suggest_fields
 @dataclass(frozen=True, slots=True)
 class CropRatio(Scaling):
     """The shorter side becomes the tensor's divided by `ratio`, and the middle is cropped: `crop_pct` of timm.
@@ -484,7 +473,6 @@ class CropRatio(Scaling):
         return _finish(width, height, (shortest, following), self.multiple)
 
 
-@suggest_fields
 @dataclass(frozen=True, slots=True)
 class CropSquare(Scaling):
     """A square in the middle, of `ratio` of the shorter side, is scaled to the tensor's size: Perceiver.

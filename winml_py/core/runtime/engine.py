@@ -11,7 +11,6 @@ from ...errors import InvalidArgumentError
 from ..base.arguments import require_bool, require_whole_number
 from ..base.arrays import Array, DeviceArray, MemoryLocation
 from ..base.cancellation import Stop
-from ..base.messages import suggest_fields
 from ..onnx_file.source import Skeleton
 from .runs import Bound
 
@@ -24,7 +23,6 @@ MAX_THREADS = 1024
 """More than the cores of any supported machine; a mistyped number must not start a million threads."""
 
 
-@suggest_fields
 @dataclass(frozen=True)
 class Tuning:
     """Settings of ONNX Runtime's tuning guide. The defaults are right for most models: measure before changing one.
@@ -65,7 +63,6 @@ class Tuning:
         require_bool(self.memory_pattern, "memory_pattern")
 
 
-@suggest_fields
 @dataclass(frozen=True)
 class Isolation:
     """A process for the engine of a session.

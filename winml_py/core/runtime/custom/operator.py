@@ -13,7 +13,7 @@ import numpy as np
 from ....errors import InvalidArgumentError, ModelNotFoundError
 from ...base.arguments import is_text, require_whole_number
 from ...base.arrays import DType
-from ...base.messages import suggest_fields, type_name
+from ...base.messages import type_name
 
 if TYPE_CHECKING:
     import onnx
@@ -33,7 +33,6 @@ class OperatorOutput(NamedTuple):
     rank: int | None = None
 
 
-@suggest_fields
 @dataclass(frozen=True)
 class CustomOperator:
     """A custom operator: a Python function, for `LearningModel.load(path, operators=[...])`.
