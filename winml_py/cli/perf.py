@@ -113,10 +113,9 @@ def _print_measurements(facts: Facts) -> None:
             f"{measured['iterations']} evaluations, {format_number(measured['evaluations_per_second'], 1)} a second"
         )
         print_sizes(measured["sizes"])
-        memory, device = measured["memory_mb"], measured["device_memory_mb"]
+        memory = measured["memory_mb"]
         steps = f"{memory['before']:.0f} MB before, {memory['session']:.0f} with the session"
-        on_device = "" if device is None else f"; {device:.0f} MB on the device"
-        print_line(f"memory: {steps}, {max(memory.values()):.0f} at most{on_device}")
+        print_line(f"memory: {steps}, {max(memory.values()):.0f} at most")
 
 
 # Profiles of nodes.

@@ -18,7 +18,6 @@ from ..core.base.arguments import require_whole_number
 from ..core.base.messages import Facts, Progress
 from ..core.base.winrt_object import private_state
 from ..core.model.model import LearningModel
-from ..core.runtime.providers.catalogue import find_provider
 from ..core.session.session import LearningModelBinding, LearningModelSession
 
 CPU_STEP = 0.016 if sys.platform == "win32" else 0.0
@@ -45,7 +44,6 @@ class Measurement:
         times: for each phase, the times of all evaluations but the first.
         elapsed: seconds of all evaluations but the first.
         memory: bytes resident after each step.
-        device_memory: the process's bytes on the device; None if the driver does not report them.
         sizes: the shapes of the inputs, by name; of several inputs, those of the first.
     """
 
@@ -56,7 +54,6 @@ class Measurement:
     times: dict[str, list[Time]] = field(default_factory=dict)
     elapsed: float = 0.0
     memory: dict[str, int] = field(default_factory=dict)
-    device_memory: int | None = None
     sizes: dict[str, ExampleShape] = field(default_factory=dict)
 
     @property
@@ -77,7 +74,6 @@ class Measurement:
             "first_ms": {phase: first.wall * 1e3 for phase, first in self.first.items()},
             "phases": {phase: summarize_phase(times) for phase, times in self.times.items()},
             "memory_mb": {step: size / 1e6 for step, size in self.memory.items()},
-            "device_memory_mb": None if self.device_memory is None else self.device_memory / 1e6,
         }
 
 
@@ -152,7 +148,6 @@ def measure(
                 measurement.times.setdefault(phase, []).append(seconds)
         measurement.elapsed = time.perf_counter() - started
         measurement.memory["end"] = read_resident_memory()
-        measurement.device_memory = find_provider(opened.engine).process_memory()
         measurement.engine, measurement.precision = opened.engine, opened.precision.name.lower()
         return measurement
 

@@ -172,10 +172,6 @@ OUTPUTS = [
 ]
 
 
-def write_error(output: bytes) -> str:
-    return child_process.read_stderr(lambda: os.write(2, output))
-
-
 def write_last_words(output: bytes) -> None:
     os.write(2, output)
     os._exit(1)
@@ -184,8 +180,7 @@ def write_last_words(output: bytes) -> None:
 @pytest.mark.parametrize(("output", "text", "last"), OUTPUTS)
 def test_what_a_process_writes(output: bytes, text: str, last: str) -> None:
     child = child_process.ChildProcess()
-    child.send(write_error, output)
-    assert child.receive() == (True, text)
+    assert child_process.decode_output(output) == text
     child.send(write_last_words, output)
     with pytest.raises(child_process.ProcessEndedError, match="status 1"):
         child.receive()

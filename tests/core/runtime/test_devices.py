@@ -234,12 +234,9 @@ def test_what_the_nvidia_driver_says(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (card,) = nvidia.find_gpus()
         write_program(tmp_path, "nvidia-smi", "import sys; print('the driver is broken', file=sys.stderr); sys.exit(9)")
         nvidia.find_gpus.cache_clear()
-        assert (nvidia.find_gpus(), nvidia.read_process_memory()) == ((), None)
+        assert nvidia.find_gpus() == ()
         with pytest.raises(InvalidDeviceError, match="Install the NVIDIA driver"):
             nvidia.list_devices("CUDAExecutionProvider")
-        rows = f"{os.getpid()}, 600\n1, 20\n{os.getpid()}, 24"
-        write_program(tmp_path, "nvidia-smi", f"print({rows!r})")
-        assert nvidia.read_process_memory() == 624 << 20
     finally:
         nvidia.find_gpus.cache_clear()
     assert card == (0, "NVIDIA H200", 143771 << 20, (0, 0x3B0000), "570.1")
@@ -250,7 +247,7 @@ def test_a_program_in_the_working_directory_is_not_started(tmp_path: Path, monke
     write_program(tmp_path, "nvidia-smi", f"open({str(tmp_path / 'started')!r}, 'w').close()")
     monkeypatch.chdir(tmp_path)
     nvidia.find_gpus.cache_clear()
-    assert nvidia.read_process_memory() is None
+    nvidia.find_gpus()
     assert not (tmp_path / "started").exists()
 
 

@@ -204,24 +204,6 @@ def test_a_program_does_not_replace_the_precision_of_openvino(key: str) -> None:
         catalogue.make_native_options(target, options, False)
 
 
-LOG = (
-    "\x1b[1;31m2026-11-23 20:07:25.1 [E:onnxruntime:Default, provider_bridge_ort.cc:2458 operator()] /src/a.cc:2043 "
-    "[ONNXRuntimeError] : 1 : FAIL : Failed to load library /a b/libonnxruntime_providers_cuda.so with error: "
-    "libcublasLt.so.13: cannot open shared object file: No such file or directory\n\x1b[m\n"
-    "\x1b[0;93m2026-11-23 20:07:25.2 [W:onnxruntime:Default, x.cc:1295 Create] Failed to create the provider. "
-    "Require cuDNN 9.* and CUDA 13.*. Please install all dependencies as mentioned in the requirements page.\x1b[m\n"
-)
-
-
-def test_the_log_names_the_library_and_the_versions() -> None:
-    """As ONNX Runtime 1.31.1 printed it, where CUDA's libraries are missing."""
-    assert probe.find_causes(LOG) == [
-        "libonnxruntime_providers_cuda.so cannot be loaded: libcublasLt.so.13 is missing",
-        "it needs cuDNN 9.* and CUDA 13.*",
-    ]
-    assert probe.find_causes("nothing that is known") == []
-
-
 @pytest.mark.parametrize(
     ("error", "problem"),
     [

@@ -334,28 +334,6 @@ def receive_all(connection: Connection, take: Callable[[bytes], object]) -> None
     os._exit(0)
 
 
-def read_stderr(run: Callable[[], object]) -> str:
-    """What libraries write to the standard error of this process while a function runs. Only for child processes.
-
-    Raises:
-        Exception: the function's.
-    """
-    import tempfile
-
-    if sys.stderr is not None:  # a program with windows has none
-        sys.stderr.flush()
-    before = os.dup(2)
-    with tempfile.TemporaryFile() as file:
-        os.dup2(file.fileno(), 2)
-        try:
-            run()
-        finally:
-            os.dup2(before, 2)
-            os.close(before)
-        file.seek(0)
-        return decode_output(file.read())
-
-
 def decode_output(output: bytes) -> str:
     """The text that Python and libraries wrote to a standard file, with Unix line ends.
 

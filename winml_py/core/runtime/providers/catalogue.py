@@ -50,7 +50,6 @@ CUDA = Provider(
     ),
     built_in_devices=partial(nvidia.list_devices, "CUDAExecutionProvider"),
     prepare=nvidia.preload,
-    process_memory=nvidia.read_process_memory,
 )
 
 TENSORRT = Provider(

@@ -35,13 +35,6 @@ def find_gpus() -> tuple[NvidiaGpu, ...]:
     return tuple(_parse_gpu(number, row) for number, row in enumerate(rows))
 
 
-def read_process_memory() -> int | None:
-    """The bytes that this process uses on all NVIDIA GPUs together; None if unknown."""
-    rows = _query("compute-apps=pid,used_memory")
-    megabytes = [int(row[1]) for row in rows if row[0] == str(os.getpid()) and row[1].isdigit()]
-    return sum(megabytes) << 20 if megabytes else None
-
-
 def _query(fields: str, *options: str) -> list[list[str]]:
     """The rows that `nvidia-smi` prints; empty without a driver, or if there is no such GPU."""
     import subprocess

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ....errors import InvalidDeviceError
-from ...base.child_process import read_stderr
 from ...base.messages import Facts
 from ..engine import EngineOptions
 from . import nvidia
@@ -73,9 +72,7 @@ def _try_built_in() -> Facts:
         try:
             listed = provider.built_in_devices() if provider.built_in_devices else _list_runtime_devices(provider.name)
         except InvalidDeviceError as error:
-            # The cause may be missing hardware, or that the provider cannot be loaded.
-            causes = [f"{error.message.rstrip('.')} ({error.hint.rstrip('.')})", *_log_causes(provider.name, {})]
-            refused.append(f"{provider.name}: {'; '.join(causes)}")
+            refused.append(f"{provider.name}: {error.message.rstrip('.')} ({error.hint.rstrip('.')})")
             continue
         for device in listed:
             native = make_native_options(Target(device), EngineOptions(1), False)
@@ -83,8 +80,7 @@ def _try_built_in() -> Facts:
             if working is not None:
                 devices.append(working)
             else:
-                causes = [f"{device.name}, {provider.name}: {problem}", *_log_causes(provider.name, native)]
-                refused.append("; ".join(causes))
+                refused.append(f"{device.name}, {provider.name}: {problem}")
     return _make_facts(devices, refused)
 
 
@@ -110,26 +106,6 @@ def _try_provider(provider: str, options: Mapping[str, str], half: bool) -> str:
     import onnxruntime
 
     return _find_problem(onnxruntime.SessionOptions(), [(provider, dict(options))], half)
-
-
-def _log_causes(provider: str, options: Mapping[str, str]) -> list[str]:
-    """The causes that ONNX Runtime only logs: missing libraries, and versions that it needs."""
-    import onnxruntime
-
-    onnxruntime.set_default_logger_severity(2)
-    try:
-        return find_causes(read_stderr(partial(_try_provider, provider, options, False)))
-    finally:
-        onnxruntime.set_default_logger_severity(4)
-
-
-def find_causes(log: str) -> list[str]:
-    """The messages about missing libraries, and about versions that are needed, in a log of ONNX Runtime."""
-    missing = re.findall(r"Failed to load library (?:.*[/\\])?(\S+) with error: (.+)", log)
-    needed = re.findall(r"Require (.+?)\. Please", log)
-    causes = [f"{library} cannot be loaded: {explain_missing(reason) or reason.strip()}" for library, reason in missing]
-    causes += [f"it needs {versions}" for versions in needed]
-    return list(dict.fromkeys(causes))
 
 
 def explain_missing(error: str) -> str:

@@ -96,7 +96,6 @@ class Provider(NamedTuple):
         meta_device_key: a key in the metadata of devices that represent others, which are left out.
         is_software_on_cpu: whether a device that the system calls a CPU is a software GPU.
         exact_operators: ONNX operators that it computes as ONNX Runtime does for finite floats; see `perf/exact.py`.
-        process_memory: the bytes that this process uses on its devices; None if unknown.
         memory_factors: a model's largest memory on the CPU, in multiples of its weights as float32: with free sizes,
             and with fixed ones; 0 if unknown.
         package: the package of an engine that is not a provider of ONNX Runtime.
@@ -120,7 +119,6 @@ class Provider(NamedTuple):
     meta_device_key: str = ""
     is_software_on_cpu: bool = False
     exact_operators: frozenset[str] = frozenset()
-    process_memory: Callable[[], int | None] = lambda: None
     memory_factors: tuple[float, float] = (0, 0)
     package: str = ""
     probe: str = ""
