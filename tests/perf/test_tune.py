@@ -255,17 +255,6 @@ def test_bfloat16_that_loses_a_mean_is_found_on_the_programs_own_inputs(openvino
     assert tuned.options.precision is Precision.AUTO
 
 
-@pytest.mark.usefixtures("openvino", "others_are_faster")
-def test_an_engine_is_tried_only_if_there_is_memory_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """OpenVINO takes 3.2 times the weights."""
-    size = len(conv())
-    for free, is_taken in ((int(3.2 * size) + 1, True), (int(3.2 * size) - 1, False)):
-        monkeypatch.setattr(tuning, "read_free_memory", lambda free=free: free)
-        tuned, problem = tune_on(conv(), noise())
-        assert (tuned.options.engine == "openvino") is is_taken
-        assert problem.startswith("openvino: it would take up to about") is not is_taken
-
-
 @pytest.mark.usefixtures("others_are_faster")
 def test_what_onnxruntime_refuses_reaches_no_other_engine(
     openvino: ProviderDevice, monkeypatch: pytest.MonkeyPatch

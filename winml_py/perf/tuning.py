@@ -12,7 +12,7 @@ from .._examples import make_examples
 from .._values import evaluate_to_arrays, match_inputs
 from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs, is_empty, is_same
 from ..core.base.arguments import require_type
-from ..core.base.machine import count_usable_cores, read_free_memory
+from ..core.base.machine import count_usable_cores
 from ..core.base.messages import Facts, Progress
 from ..core.base.winrt_object import private_state
 from ..core.cache import use_temporary_cache
@@ -275,20 +275,14 @@ class OptionsComparison:
         """Refuses an engine that may compute other results than ONNX Runtime on inputs that nobody compares."""
         provider = find_provider(list_engines()[engine].provider)
         content = private_state(self._model)
-        source = content.open()
-        is_float16 = self._model.precision in ("float16", "mixed")
-        size = self._model.size + getattr(source, "measure_external_size", lambda _: 0)(content.header)
-        needed, free = provider.estimate_memory(size, is_float16), read_free_memory()
         if not self._is_given:
             problem = "it is only tried with inputs that you pass"
         elif any(_has_no_numbers(value) for values in self._inputs for value in values.values()):
             problem = "an empty input can crash this engine"
         elif all(is_empty(value) for outputs in self._expected for value in outputs.values()):
             problem = "the outputs are empty for all inputs that you pass, so nothing can be compared"
-        elif reason := find_inexact_reason(source.read_graph(content.header), provider.exact_operators):
+        elif reason := find_inexact_reason(content.open().read_graph(content.header), provider.exact_operators):
             problem = f"its results might differ: {reason}"
-        elif needed > free:
-            problem = f"it would take up to about {needed / 1e6:,.1f} MB, but only {free / 1e6:,.1f} MB are free"
         else:
             return
         raise NotSupportedError(f"{engine}: {problem}")

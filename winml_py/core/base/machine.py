@@ -103,37 +103,17 @@ def read_cgroup_quota(root: str | Path = CONTROL_GROUPS, groups_file: str | Path
 # The memory available to this process.
 
 
-_VERSIONS = (
-    ("memory.max", "memory.current", "inactive_file"),
-    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-)
-"""For control groups of version 2 and 1: the limit, the memory in use, and the part of it that can be reclaimed."""
-
-
 def read_total_memory(root: str | Path = CONTROL_GROUPS, groups_file: str | Path = OWN_GROUPS) -> int:
     """The bytes of the machine's memory, or of the part that its control groups allow this process."""
     import psutil
 
-    return min([int(psutil.virtual_memory().total), *(limit for limit, _ in _read_memory_limits(root, groups_file))])
-
-
-def read_free_memory(root: str | Path = CONTROL_GROUPS, groups_file: str | Path = OWN_GROUPS) -> int:
-    """The bytes that this process may still allocate, by the machine's free memory and its control groups."""
-    import psutil
-
-    free = [limit - used for limit, used in _read_memory_limits(root, groups_file)]
-    return max(0, min([int(psutil.virtual_memory().available), *free]))
-
-
-def _read_memory_limits(root: str | Path, groups_file: str | Path) -> Iterator[tuple[int, int]]:
-    """The limit of each control group in bytes, and how many of them are in use and cannot be reclaimed."""
+    limits = [int(psutil.virtual_memory().total)]
     for folder in find_control_groups("memory", root, groups_file):
-        for limit_file, used_file, cache_key in _VERSIONS:
-            limit, used = read_group_file(folder, limit_file), read_group_file(folder, used_file)
-            if limit.isdigit() and used.isdigit():  # "max" means no limit
-                words = read_group_file(folder, "memory.stat").split()
-                cached = int(words[words.index(cache_key) + 1]) if cache_key in words else 0
-                yield int(limit), int(used) - cached
+        for limit_file in ("memory.max", "memory.limit_in_bytes"):  # control groups of version 2 and 1
+            limit = read_group_file(folder, limit_file)
+            if limit.isdigit():  # "max" means no limit
+                limits.append(int(limit))
+    return min(limits)
 
 
 # The kind of processor.

@@ -52,32 +52,25 @@ def _compile_as_asked(request: CompileRequest) -> Engine:
     from .ort.compile import compile_with_ort
     from .providers.catalogue import find_provider, require_option_keys
 
-    options, origin = request.options, request.origin
+    options = request.options
     target = _find_target(options)
     require_option_keys(target.provider, dict(options.provider_options))
     if target.device is None:
         return open_or_compile_with_ort(request)
     provider = find_provider(target.provider)
-    engine: Engine
     if not provider.package:
-        engine = compile_with_ort(request, target)  # plugins save no models that we could open
-    else:
-        defaults = EngineOptions._field_defaults
-        for name, public_name in ORT_ONLY.items():
-            if getattr(options, name) != defaults[name]:
-                raise NotSupportedError(
-                    f"{target.device.engine} does not support the settings in options.{public_name}, which apply only "
-                    "to ONNX Runtime.",
-                    hint=f"Omit options.{public_name} or the engine. For the engine's own settings, use "
-                    "provider_options.",
-                )
-        from .openvino.compile import open_or_compile_with_openvino  # the only engine with a package
+        return compile_with_ort(request, target)  # plugins save no models that we could open
+    defaults = EngineOptions._field_defaults
+    for name, public_name in ORT_ONLY.items():
+        if getattr(options, name) != defaults[name]:
+            raise NotSupportedError(
+                f"{target.device.engine} does not support the settings in options.{public_name}, which apply only "
+                "to ONNX Runtime.",
+                hint=f"Omit options.{public_name} or the engine. For the engine's own settings, use provider_options.",
+            )
+    from .openvino.compile import open_or_compile_with_openvino  # the only engine with a package
 
-        engine = open_or_compile_with_openvino(request, target)
-    features = request.features
-    memory = provider.estimate_memory(origin.total_size, features.has_float16, features.has_fixed_shapes)
-    engine.explanation = engine.explanation._replace(memory=memory)
-    return engine
+    return open_or_compile_with_openvino(request, target)
 
 
 def _find_target(options: EngineOptions) -> Target:

@@ -239,17 +239,13 @@ class Explanation(NamedTuple):
         engine: "onnxruntime", or a provider's name.
         precision: the number type that it computes in.
         reason: the reason, as text.
-        memory: about how many bytes the session takes for the model at most, where its engine takes the weights several
-            times, as OpenVINO does; 0 elsewhere.
         threads: how many calls run concurrently on how many threads, if compiling fixes that; else "".
     """
 
     engine: str
     precision: Precision
     reason: str
-    memory: int = 0
     threads: str = ""
 
     def __str__(self) -> str:
-        text = "; ".join(filter(None, (f"{self.engine} in {self.precision.name.lower()}: {self.reason}", self.threads)))
-        return f"{text}; it uses up to about {self.memory / 1e6:,.1f} MB" if self.memory else text
+        return "; ".join(filter(None, (f"{self.engine} in {self.precision.name.lower()}: {self.reason}", self.threads)))

@@ -18,7 +18,6 @@ class ModelFeatures(NamedTuple):
         inputs: the names of the inputs, in the graph's order; () if unknown.
         outputs: the names of the outputs.
         sizes: the shape of each input tensor, with the sizes that the options override; -1 for a free size.
-        has_fixed_shapes: whether the options leave no free size in any input.
         non_tensors: the names of the inputs and outputs that are not tensors of numbers.
         has_float16: whether weights, inputs or outputs are float16.
         float16_features: the names of the float16 inputs and outputs.
@@ -27,7 +26,6 @@ class ModelFeatures(NamedTuple):
     inputs: Sequence[str] = ()
     outputs: Sequence[str] = ()
     sizes: Mapping[str, Sequence[int]] = {}
-    has_fixed_shapes: bool = False
     non_tensors: Sequence[str] = ()
     has_float16: bool = False
     float16_features: frozenset[str] = frozenset()

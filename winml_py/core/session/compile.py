@@ -75,12 +75,10 @@ def _describe_features(model: LearningModel, features: Iterable[FeatureDescripto
     inputs, outputs = model.input_features, model.output_features
     kinds = {feature.name: getattr(feature, "tensor_kind", None) for feature in (*inputs, *outputs)}
     non_tensors = [name for name, kind in kinds.items() if kind in (None, TensorKind.STRING, TensorKind.UNDEFINED)]
-    have_rank = all(getattr(feature, "has_rank", True) for feature in outputs)
     return ModelFeatures(
         inputs=[feature.name for feature in inputs],
         outputs=[feature.name for feature in outputs],
         sizes=sizes,
-        has_fixed_shapes=have_rank and all(-1 not in sizes.get(feature.name, (-1,)) for feature in inputs),
         non_tensors=non_tensors,
         has_float16=model.precision in ("float16", "mixed"),
         float16_features=frozenset(name for name, kind in kinds.items() if kind is TensorKind.FLOAT16),

@@ -140,7 +140,6 @@ def _make_part_request(request: CompileRequest, part: onnx.ModelProto, skeleton:
         inputs=[end.name for end in part.graph.input],
         outputs=[end.name for end in part.graph.output],
         sizes={},
-        has_fixed_shapes=False,
         float16_features=frozenset(half),
     )
     model = data if is_whole else Skeleton(data, skeleton.folder, skeleton.files)

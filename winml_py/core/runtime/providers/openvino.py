@@ -58,9 +58,6 @@ _EXACT = """Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh AveragePo
 """The operators whose cases in ONNX's conformance suite it passes. Excluded: Max, which loses NaN; Tile, DFT,
 Attention, TopK (the order of ties) and NonMaxSuppression, which fail cases; operators that write at given indices."""
 
-_MEMORY = (2.2, 3.2)
-"""The weights as read and in the kernels' layout; and with fixed sizes, temporarily, in that of convolutions."""
-
 OPENVINO_PACKAGE = Provider(
     "openvino",
     option_keys="""NUM_STREAMS INFERENCE_NUM_THREADS INFERENCE_PRECISION_HINT PERFORMANCE_HINT EXECUTION_MODE_HINT
@@ -70,7 +67,6 @@ OPENVINO_PACKAGE = Provider(
         KV_CACHE_PRECISION KEY_CACHE_PRECISION VALUE_CACHE_PRECISION KEY_CACHE_GROUP_SIZE VALUE_CACHE_GROUP_SIZE""",
     options=_make_package_options,
     exact_operators=frozenset(_EXACT.split()),
-    memory_factors=_MEMORY,
     package="openvino",
     probe="winml_py.core.runtime.openvino.probe",
 )
@@ -84,5 +80,4 @@ OPENVINO = Provider(
     options=_make_options,
     meta_device_key="ov_meta_device",
     exact_operators=frozenset(_EXACT.split()),
-    memory_factors=_MEMORY,
 )

@@ -96,8 +96,6 @@ class Provider(NamedTuple):
         meta_device_key: a key in the metadata of devices that represent others, which are left out.
         is_software_on_cpu: whether a device that the system calls a CPU is a software GPU.
         exact_operators: ONNX operators that it computes as ONNX Runtime does for finite floats; see `perf/exact.py`.
-        memory_factors: a model's largest memory on the CPU, in multiples of its weights as float32: with free sizes,
-            and with fixed ones; 0 if unknown.
         package: the package of an engine that is not a provider of ONNX Runtime.
         probe: the module that tries that package, in a separate process.
     """
@@ -119,16 +117,8 @@ class Provider(NamedTuple):
     meta_device_key: str = ""
     is_software_on_cpu: bool = False
     exact_operators: frozenset[str] = frozenset()
-    memory_factors: tuple[float, float] = (0, 0)
     package: str = ""
     probe: str = ""
-
-    def estimate_memory(self, size: int, is_float16: bool, is_fixed: bool = True) -> int:
-        """About how many bytes it takes at most for a model of that size; 0 if unknown.
-
-        Float16 counts twice, because such weights are also held in float32.
-        """
-        return int(self.memory_factors[is_fixed] * size * (2 if is_float16 else 1))
 
 
 def shorten(name: str) -> str:
