@@ -1,7 +1,8 @@
 """Saved models: folders of files in the cache folder, trusted only if nobody else could have written them.
 
-A saved model is checked before use, and all together are limited in size. Their names have a mark of this package:
-other programs may use the folder, too, and their files are left alone.
+A saved model is made under another name and renamed when it is complete: nobody reads half of one, and nobody waits.
+All together are limited in size. Each has a file that marks it as this package's: other programs may use the folder,
+too, and their files are left alone.
 """
 
 from __future__ import annotations
@@ -10,11 +11,9 @@ import hashlib
 import json
 import logging
 import os
-import re
 import shutil
 import stat
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -22,21 +21,20 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from ..errors import CanceledError, WinMLError
-from .base.atomic_files import open_atomically
-from .base.messages import Facts, logger
+from .base.messages import logger
 
 T = TypeVar("T")
 
 SCHEMA = 1
 KEY_LENGTH = 40
 OURS = ".winml-py"
-"""Part of the name of each of this package's files, and of each unfinished folder."""
+"""The end of the names of unfinished folders, and of those that are being removed."""
+
+MODEL = f"model{OURS}"
+"""The file in each saved model that marks it as this package's, with the path of the original model."""
 
 ENVIRONMENT = "WINML_PY_CACHE"
 """The environment variable that names another folder; if empty, nothing is cached."""
-
-WAIT_SECONDS = 120.0
-SLICE_SECONDS = 0.1  # between checks for a stop while waiting
 
 
 def find_folder() -> Path | None:
@@ -99,53 +97,6 @@ def make_key(*parts: object) -> str:
     return hashlib.blake2b(text.encode(), digest_size=KEY_LENGTH // 2).hexdigest()
 
 
-@contextmanager
-def lock(key: str, check: Callable[[], None] = lambda: None) -> Iterator[bool]:
-    """Within the block, only this process may write what the key names; others wait, two minutes at most.
-
-    The system releases the lock of a process that dies.
-
-    Args:
-        key: of a saved model.
-        check: called while this waits; may raise.
-
-    Yields:
-        Whether the others wait: False if nothing is cached, or after the two minutes.
-    """
-    from filelock import FileLock, Timeout
-
-    where = find_trusted_folder(make=True)
-    file_lock = FileLock(where / f"{key}{OURS}.lock", timeout=SLICE_SECONDS, mode=FILE_MODE) if where else None
-    until = time.monotonic() + WAIT_SECONDS
-    while file_lock is not None and not file_lock.is_locked:
-        try:
-            file_lock.acquire()
-        except Timeout:
-            check()
-            if time.monotonic() >= until:
-                file_lock = None
-        except (OSError, NotImplementedError) as error:  # the disk is full, or the file system has no locks
-            log_once(logging.INFO, f"Cannot lock {file_lock.lock_file}: {error}")
-            file_lock = None
-    if file_lock is None:
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        file_lock.release()
-
-
-def list_files(ending: str, start: str = "") -> list[Path]:
-    """The entries of the folder whose names are a start, a key and an ending, given as patterns."""
-    where = find_trusted_folder()
-    pattern = re.compile(f"{start}[0-9a-f]{{{KEY_LENGTH}}}{ending}")
-    with suppress(OSError):
-        if where is not None:
-            return [path for path in where.iterdir() if pattern.fullmatch(path.name)]
-    return []
-
-
 # Folders that only their owner can change: files that others could have written are not trusted.
 
 
@@ -199,13 +150,12 @@ MAX_BYTES = 4 << 30
 """Bytes that all saved models may take together; the least recently used are removed first."""
 
 _GROWTH = 2.2  # size per byte of weights: a saved model has them, and a rearranged copy
-_MANIFEST = "manifest.json"
 
 
 class CachedFolder(NamedTuple):
     """A saved model: its folder, its size in bytes, its last use (seconds since 1970), and the original model.
 
-    `model` is the path of the model's file, or "" if unknown.
+    `model` is the path of the model's file, or "" for an unfinished folder.
     """
 
     path: Path
@@ -245,161 +195,105 @@ def choose_folder(key: str, weights: int) -> Path | None:
     return None
 
 
-def is_intact(path: Path) -> bool:
-    """Whether a folder has a saved model, which is this package's and complete; records its use."""
-    try:
-        manifest = _read_manifest(path)
-        sizes = _read_sizes(path)
-    except OSError:  # another process is removing it
-        return False
-    if manifest.get("schema_version") != SCHEMA or manifest.get("sizes") != sizes:
-        return False
-    with suppress(OSError):  # a saved model in a read-only folder can be used, too
-        os.utime(path / _MANIFEST)
-    return True
+def open_or_make(folder: Path, model: str, open_it: Callable[[Path], T], make: Callable[[Path], None]) -> T | None:
+    """Opens a saved model, which it makes first if there is none.
 
-
-def _read_manifest(path: Path) -> Facts:
-    """The facts in a folder's manifest; empty if the folder is not this package's.
-
-    This package's are folders of this user that nobody else can write to, with a manifest that states the folder's
-    name. It may be from another version.
-    """
-    try:
-        facts = {} if find_reason_to_distrust(path) else json.loads((path / _MANIFEST).read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return facts if isinstance(facts, dict) and facts.get("key") == path.name else {}
-
-
-def _write_manifest(path: Path, facts: Facts) -> None:
-    with open_atomically(str(path / _MANIFEST), FILE_MODE) as file:
-        file.write(json.dumps({"schema_version": SCHEMA} | facts, indent=2).encode())
-
-
-def open_or_make(
-    folder: Path, model: str, open_it: Callable[[Path], T], make: Callable[[Path], None], check: Callable[[], None]
-) -> T | None:
-    """Opens a saved model, or makes it, in one process while the others wait.
+    Processes that start at once may each make it; all open the one that was complete first.
 
     Args:
         folder: from `choose_folder`.
         model: the path of the model's file.
         open_it: opens the saved model in the folder.
-        make: makes the saved model in the empty folder.
-        check: called while this waits for another process; may raise.
+        make: makes the saved model in an empty folder, and leaves no file open.
 
     Returns:
         None if neither is possible. The log says why; an error of the model comes again without the folder.
 
     Raises:
-        CanceledError: from `open_it`, `make` or `check`; unfinished files are removed.
+        CanceledError: from `open_it` or `make`; unfinished files are removed.
     """
-
-    def open_saved() -> T | None:
-        if not is_intact(folder):
-            return None
-        try:
-            return open_it(folder)
-        except CanceledError:
-            raise
-        except (OSError, ValueError, WinMLError) as error:
-            logger.warning("%s cannot be used and is written again: %s", folder, error)
-            discard(folder)
-            return None
-
-    opened = open_saved()
-    if opened is not None:
-        return opened
-    with lock(folder.name, check) as is_alone:
-        opened = open_saved()  # another process may have made it during the wait
-        if opened is not None or not is_alone:
-            return opened
-        try:
-            start(folder, model)
-            make(folder)
-            for name in _read_sizes(folder):
-                with open(folder / name, "rb+") as file:
-                    os.fsync(file.fileno())  # so that a power cut leaves no file of zeros beside a manifest
-            seal(folder)
-            opened = open_it(folder)
-        except CanceledError:
-            raise
-        except (OSError, ValueError, WinMLError) as error:  # a full disk, say, or an error of the model
-            logger.info("Nothing is cached in %s: %s", folder, error)
-        finally:
-            if opened is None:
-                discard(folder)
-        return opened
+    opened = _open(folder, open_it)
+    if opened is None:
+        _make(folder, model, make)
+        opened = _open(folder, open_it)
+    return opened
 
 
-def start(path: Path, model: str = "") -> None:
-    """Makes an empty folder, which is not trusted before `seal`.
-
-    The caller holds `lock` for the folder's name. An earlier folder is removed.
-
-    Raises:
-        OSError: the disk refuses, or the path is in use, or not this package's.
-    """
-    if os.path.lexists(path) and not _read_manifest(path) and any(path.iterdir()):
-        raise FileExistsError(
-            f"{path} is not replaced, because it has no winml-py manifest. If you do not need it, remove it."
-        )
-    if _read_manifest(path) and not _remove(path):
-        raise FileExistsError(f"{path} is in use and cannot be replaced.")
-    make_private(path)
-    _write_manifest(path, {"key": path.name, "model": model})
+def _open(folder: Path, open_it: Callable[[Path], T]) -> T | None:
+    if not _is_ours(folder):
+        return None
+    with suppress(OSError):  # a saved model in a read-only folder can be used, too
+        os.utime(folder)
+    try:
+        return open_it(folder)
+    except CanceledError:
+        raise
+    except (OSError, ValueError, WinMLError) as error:
+        logger.warning("%s cannot be used and is removed: %s", folder, error)
+        _remove(folder)
+        return None
 
 
-def seal(path: Path) -> None:
-    """Records the files of a folder; then removes old saved models beyond the limit.
+def _make(folder: Path, model: str, make: Callable[[Path], None]) -> None:
+    unfinished = folder.with_name(_make_temporary_name())
+    try:
+        make_private(unfinished)
+        make(unfinished)
+        (unfinished / MODEL).write_bytes(model.encode(errors="backslashreplace"))
+        for path in unfinished.rglob("*"):
+            path.chmod(FOLDER_MODE if path.is_dir() else FILE_MODE)
+            if path.is_file():
+                with open(path, "rb+") as file:
+                    os.fsync(file.fileno())  # so that a power cut leaves no file of zeros under the final name
+        os.rename(unfinished, folder)
+    except CanceledError:
+        raise
+    except (OSError, ValueError, WinMLError) as error:  # a full disk, an error of the model, or it is there already
+        logger.info("%s is not written: %s", folder, error)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    _make_room(folder)
 
-    Raises:
-        OSError: the disk refuses, or the folder is gone.
-    """
-    for file in path.rglob("*"):
-        file.chmod(FOLDER_MODE if file.is_dir() else FILE_MODE)
-    _write_manifest(path, {**_read_manifest(path), "sizes": _read_sizes(path)})
-    _make_room(path)
+
+def _make_temporary_name() -> str:
+    return f".{os.urandom(8).hex()}{OURS}"
 
 
-def discard(path: Path) -> None:
-    """Removes an unusable folder, if it is this package's."""
-    if _read_manifest(path):
-        _remove(path)
+def _is_ours(path: Path) -> bool:
+    """Whether it is a saved model: a folder of this user that nobody else can write to, with our mark."""
+    with suppress(OSError):  # it is missing, or another process is removing it
+        return not find_reason_to_distrust(path) and (path / MODEL).is_file()
+    return False
 
 
 def list_saved_models() -> list[CachedFolder]:
-    """All saved models, the least recently used first; no folders of other programs."""
-    saved_models = []
-    for path in list_files(""):
-        manifest = _read_manifest(path)
-        with suppress(OSError):
-            if manifest:
-                size = sum(file.lstat().st_size for file in path.rglob("*"))
-                used = (path / _MANIFEST).stat().st_mtime
-                saved_models.append(CachedFolder(path, size, used, str(manifest.get("model", ""))))
+    """All saved models, the least recently used first, and folders that are unfinished, or that a killed process left.
+
+    No folders of other programs.
+    """
+    where, saved_models = find_trusted_folder(), []
+    with suppress(OSError):
+        for path in where.iterdir() if where is not None else ():
+            is_ours = _is_ours(path)
+            if is_ours or (path.name.startswith(".") and path.name.endswith(OURS)):
+                with suppress(OSError):
+                    size = sum(file.lstat().st_size for file in path.rglob("*"))
+                    model = (path / MODEL).read_text(encoding="utf-8", errors="replace") if is_ours else ""
+                    saved_models.append(CachedFolder(path, size, path.lstat().st_mtime, model))
     return sorted(saved_models, key=lambda saved: saved.used)
 
 
 def clear() -> int:
-    """Removes all saved models, and the locks that nobody holds; returns the number of models.
+    """Removes everything that `list_saved_models` lists; returns the number of folders.
 
     Sessions that use them are not affected.
     """
-    from filelock import FileLock, Timeout
-
-    count = sum(_remove(saved.path) for saved in list_saved_models())
-    _remove_leftovers()
-    for path in list_files(re.escape(f"{OURS}.lock")):
-        with suppress(OSError, Timeout, NotImplementedError), FileLock(path, timeout=0):  # skips locks that are held
-            path.unlink()
-    return count
+    return sum(_remove(saved.path) for saved in list_saved_models())
 
 
 def _remove(path: Path) -> bool:
-    """Removes a saved model at once or not at all. Sessions keep the files they map; on Windows it then remains."""
-    removed = path.parent / f".{path.name}.{os.urandom(8).hex()}{OURS}"
+    """Removes a folder at once or not at all. Sessions keep the files they map; on Windows it then remains."""
+    removed = path.with_name(_make_temporary_name())
     try:
         os.rename(path, removed)  # removed later by this name, should this process die
     except OSError:
@@ -414,15 +308,3 @@ def _make_room(newest: Path) -> None:
     for saved in saved_models:
         if total > read_limit() and saved.path != newest and _remove(saved.path):
             total -= saved.size
-    _remove_leftovers()
-
-
-def _remove_leftovers() -> None:
-    for path in list_files(rf"\.[0-9a-f]+{re.escape(OURS)}", r"\."):
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def _read_sizes(folder: Path) -> dict[str, int]:
-    """The sizes in bytes of the files in a folder and its subfolders, except the manifest."""
-    files = (file for file in sorted(folder.rglob("*")) if file.is_file() and file.name != _MANIFEST)
-    return {file.relative_to(folder).as_posix(): file.stat().st_size for file in files}

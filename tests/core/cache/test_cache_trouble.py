@@ -22,7 +22,7 @@ pytestmark = [
 CODE = """
 import logging, os, sys, tempfile
 logging.basicConfig(level=logging.INFO)
-import filelock, numpy as np, platformdirs.unix
+import numpy as np, platformdirs.unix
 from winml_py import LearningModel, LearningModelSession
 from winml_py.core import cache
 from winml_py.core.runtime.ort import saved_graph
@@ -81,20 +81,6 @@ def test_a_folder_of_another_user(place: Path, mode: int) -> None:
     assert list(cache.iterdir()) == []
 
 
-def test_a_lock_file_of_another_user(place: Path) -> None:
-    """In a folder of this user, made by root: every lock file there is root's, and cannot be opened by others."""
-    cache = place / "cache"
-    cache.mkdir(mode=0o700)
-    lock = cache / f"{'0' * 40}.winml-py.lock"
-    lock.touch(mode=0o600)
-    os.chown(cache, 54321, 54321)
-    patched = CODE.replace("os.chdir", "cache.make_key = lambda *parts: '0' * 40\nos.chdir")
-    done = run(place, patched, WINML_PY_CACHE=str(cache))
-    assert (done.returncode, done.stdout) == (0, "(1, 10) []\n"), done.stderr
-    assert "Cannot lock" in done.stderr
-    assert list(cache.iterdir()) == [lock]
-
-
 @pytest.fixture(params=["size=64k", "size=1m,nr_inodes=10", "ro"])
 def mounted(request: pytest.FixtureRequest, place: Path) -> Iterator[Path]:
     """A disk without space, without inodes, or read-only."""
@@ -120,5 +106,5 @@ def test_a_disk_that_takes_nothing(mounted: Path, place: Path, under: str) -> No
     code = CODE.replace("os.setgid(54321); os.setuid(54321)", "")
     done = run(place, code, WINML_PY_CACHE=str(mounted / under))
     assert (done.returncode, done.stdout) == (0, "(1, 10) []\n"), done.stderr
-    assert any(words in done.stderr for words in ("Nothing is cached in", "Cannot lock", "is not saved"))
+    assert any(words in done.stderr for words in ("Nothing is cached in", "is not written", "is not saved"))
     assert sorted(path for path in mounted.rglob("*") if path.is_file()) == before

@@ -6,7 +6,6 @@ import os
 import pickle
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -101,16 +100,16 @@ def test_whichever_time_a_path_states(
     np.testing.assert_allclose(result.outputs["h2"].to_numpy(), expected, rtol=1e-5)
 
 
-def test_while_a_session_waits_for_the_lock_of_the_saved_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files, real = Files(tmp_path, LARGE, has_data_file=False), cache.lock
+def test_before_the_saved_graph_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, real = Files(tmp_path, LARGE, has_data_file=False), cache.open_or_make
     old = files.raw()
 
-    def locked(key: str, check: Callable[[], None]) -> Any:
+    def replace_first(*arguments: Any) -> Any:
         files.replace()
-        return real(key, check)
+        return real(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(cache, "lock", locked)
+        patch.setattr(cache, "open_or_make", replace_first)
         with pytest.raises(CorruptModelError, match="has changed since the model was loaded"):
             files.ours()
     assert cache.list_saved_models() == []

@@ -379,8 +379,7 @@ def test_the_command_refuses_devices_that_are_not_there(seven: Path) -> None:
 def test_the_command_shows_and_clears_the_cache() -> None:
     folder = cache.choose_folder("a" * 40, 1)
     assert folder is not None
-    cache.start(folder, "m.onnx")
-    cache.seal(folder)
+    cache.open_or_make(folder, "m.onnx", str, lambda made: None)
     assert json.loads(call("doctor", "--json")[1])["cache"]["models"] == 1
     assert call("doctor", "--clear-cache") == (0, "removed 1 saved model\n")
     assert json.loads(call("doctor", "--clear-cache", "--json")[1])["cleared"] == {"models": 0}

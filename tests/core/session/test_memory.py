@@ -43,7 +43,7 @@ def test_the_second_start_leaves_the_weights_in_their_file(large: Path) -> None:
     rearranged, to compare them (see docs/troubleshooting.md); the others, which no kernel reads, stay unread."""
     code = """
 small()
-import filelock, hashlib, onnx, platformdirs, psutil  # libraries for large models count as files
+import hashlib, onnx, platformdirs, psutil  # libraries for large models count as files
 before = [resident(key) for key in ("RssAnon", "RssFile")]
 session = LearningModelSession(LearningModel.load(path))
 print(*(resident(key) - size for key, size in zip(("RssAnon", "RssFile"), before)))
@@ -145,7 +145,7 @@ def test_closing_gives_the_weights_back_again_and_again(large: Path, weights: st
     """The first start, which writes the optimised model, and all later ones."""
     first, last = measure(
         f"""
-import filelock, onnx  # which writing the optimised model imports
+import onnx  # which writing the optimised model imports
 def once(source):
     options = LearningModelSessionOptions()
     options.weights = Weights.{weights}

@@ -148,11 +148,7 @@ def open_or_compile_with_openvino(request: CompileRequest, target: Target) -> Op
         return compile_with_openvino(request, target)
     get_core()  # refuses a forked process, even for a saved model
     saved = open_or_make(
-        folder,
-        request.origin.path,
-        partial(_open, request, target),
-        partial(_compile_and_save, request, target),
-        request.require_not_stopped,
+        folder, request.origin.path, partial(_open, request, target), partial(_compile_and_save, request, target)
     )
     return saved or compile_with_openvino(request, target)
 

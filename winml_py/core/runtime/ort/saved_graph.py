@@ -48,9 +48,7 @@ def open_or_compile_with_ort(request: CompileRequest) -> OrtEngine:
         if request.origin.size >= MAPPED_FROM or isinstance(request.model, Skeleton):  # `size` excludes data files
             trim_heap()
         return engine
-    saved = cache.open_or_make(
-        folder, request.origin.path, partial(_open, request), partial(_save, request), request.require_not_stopped
-    )
+    saved = cache.open_or_make(folder, request.origin.path, partial(_open, request), partial(_save, request))
     return saved or compile_with_ort(request)
 
 
