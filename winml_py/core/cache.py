@@ -25,7 +25,7 @@ from .base.messages import logger
 
 T = TypeVar("T")
 
-SCHEMA = 1
+SCHEMA = 2
 KEY_LENGTH = 40
 OURS = ".winml-py"
 """The end of the names of unfinished folders, and of those that are being removed."""
