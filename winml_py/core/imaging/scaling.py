@@ -492,7 +492,6 @@ class CropSquare(Scaling):
         return _require_fixed(tensor)
 
 
-@suggest_fields
 @dataclass(frozen=True, slots=True)
 class FitHeight(Scaling):
     """A line of text gets the tensor's height, and its width follows: PaddleOCR's readers.

@@ -105,7 +105,7 @@ class DeviceCompiler:
         def make(folder: Path) -> None:
             compile_in(folder).close()
 
-        return open_or_make(folder, request.origin.path, compile_in, make, request.require_not_stopped)
+        return open_or_make(folder, request.origin.path, compile_in, make)
 
     def _choose_precision(self, request: CompileRequest) -> tuple[Precision, str]:
         """The number type, and the reason for it.
