@@ -50,7 +50,7 @@ from winml_py import (
 )
 from winml_py.core.base.winrt_object import private_state
 from winml_py.core.runtime.engine import EngineOptions
-from winml_py.core.runtime.isolated import isolated_engine, wire
+from winml_py.core.runtime.isolated import isolated_engine, system, wire
 from winml_py.core.runtime.request import CompileRequest
 from winml_py.errors import (
     CanceledError,
@@ -365,6 +365,7 @@ class TestErrors:
 def answering(answer: bytes) -> Any:
     """A connection on which an answer waits, and its other end."""
     ours, theirs = Pipe()
+    system.send(theirs, wire.ANSWER)
     theirs.send_bytes(answer)
     return ours, theirs
 
@@ -542,8 +543,7 @@ class TestEnds:
             images = [random_digits(seed=seed) for seed in range(2)]
             session.evaluate_features({"image": images[0]})
             with monkeypatch.context() as patch:
-                (lane,) = private_state(session).engine._free  # type: ignore[attr-defined]
-                patch.setattr(type(lane.connection), "recv_bytes", raise_interrupt)
+                patch.setattr(system, "receive", raise_interrupt)
                 with pytest.raises(KeyboardInterrupt):
                     session.evaluate_features({"image": images[0]})
             result = session.evaluate_features({"image": images[1]}).outputs["probabilities"].to_numpy()

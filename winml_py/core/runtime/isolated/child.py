@@ -21,6 +21,7 @@ from multiprocessing import reduction
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from ....errors import SizeMismatchError
 from ...base.cancellation import Stop
 from ...base.child_process import open_connection
 from ..engine import AssignedNode, Engine, Explanation
@@ -61,6 +62,9 @@ class Lane:
         self._bound = Bound()
         self._end = 0
         self._fresh: Mapping[str, Any] = {}
+        self._answer: Any = None  # the answer to the last run
+        self._in_place: list[str] | None = None  # outputs that runs write into shared memory themselves
+        self._facts: dict[str, Any] = {}  # what was sent last
 
     def start(self) -> None:
         """Starts two threads that serve."""
@@ -71,7 +75,7 @@ class Lane:
         """Reads messages until the other end is closed; then stops a running request."""
         stop: Stop | None = None
         with suppress(EOFError, OSError):
-            while message := self._connection.recv_bytes():
+            while message := system.receive(self._connection):
                 if message == wire.STOPPABLE:
                     stop = self._stop = Stop()
                 elif message == wire.STOP:
@@ -105,7 +109,11 @@ class Lane:
             facts = {"value": getattr(self, message.decode())(stop)}
         except BaseException as error:  # the session's side waits for an answer, whatever the error
             facts = {"error": wire.error_to_json(error)}
-        self._connection.send_bytes(json.dumps(facts).encode())
+        is_same = facts == self._facts
+        system.send(self._connection, wire.AGAIN if is_same else wire.ANSWER)
+        if not is_same:
+            self._facts = facts
+            self._connection.send_bytes(json.dumps(facts).encode())
 
     # The requests that a lane serves.
 
@@ -121,15 +129,27 @@ class Lane:
         return os.getpid(), self._server.engine.explanation
 
     def run(self, stop: Stop | None) -> Any:
-        """Runs the engine on the arrays in shared memory, and on other values; see `fetch`."""
+        """Runs the engine on the arrays in shared memory, and on other values; see `fetch`.
+
+        From the second run on, the engine writes the outputs without memory to where the first run's were copied.
+        """
         if self._arguments:
             inputs, outputs, self._end, values = pickle.loads(self._arguments)
             self._arguments = b""
             arrays = {place[0]: wire.view(self._memory, place) for place in inputs}
             targets = {place[0]: wire.view(self._memory, place) for place in outputs}
             self._bound = Bound(arrays | values, targets, self._server.lock)
-        self._fresh = self._server.engine.run(self._bound, stop)
-        return self.fetch(None)
+            self._answer, self._in_place = None, []
+        try:
+            self._fresh = self._server.engine.run(self._bound, stop)
+        except SizeMismatchError:
+            if not self._in_place:
+                raise
+            for name in self._in_place:  # the sizes of outputs may depend on the inputs' values
+                self._bound.set_output(name, None)
+            self._in_place = None
+            self._fresh = self._server.engine.run(self._bound, stop)
+        return self._answer if self._answer and not self._fresh else self.fetch(None)
 
     def fetch(self, _: Stop | None) -> Any:
         """Writes the outputs without memory after the others; returns how much memory that takes, and their places.
@@ -140,9 +160,14 @@ class Lane:
         places, end = wire.place(arrays.items(), self._end)
         if end <= len(self._memory):
             for place in places:
-                wire.view(self._memory, place)[...] = arrays[place[0]]
+                view = wire.view(self._memory, place)
+                view[...] = arrays[place[0]]
+                if self._in_place is not None and not values:
+                    self._bound.set_output(place[0], view)
+                    self._in_place.append(place[0])
             self._fresh = {}
-        return end, places, {name: wire.to_json(value) for name, value in values.items()}
+        self._answer = end, places, {name: wire.to_json(value) for name, value in values.items()}
+        return self._answer
 
     def list_assigned_nodes(self, _: Stop | None) -> list[AssignedNode]:
         """Which provider runs which node."""

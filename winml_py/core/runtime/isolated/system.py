@@ -1,4 +1,4 @@
-"""System-specific support for an engine's process: handles of files, shared memory, and limits."""
+"""System-specific support for an engine's process: short messages, shared memory, and limits."""
 
 from __future__ import annotations
 
@@ -14,13 +14,33 @@ if TYPE_CHECKING:
     from ...base.child_process import Connection
 
 
+MESSAGE_BYTES = 32
+"""The size of a short message; the longest has a size in it."""
+
+
+def send(connection: Connection, message: bytes) -> None:
+    """Sends a short message. Raises OSError if the other end is closed."""
+    if sys.platform == "win32":
+        connection.send_bytes(message)
+    else:
+        os.write(connection.fileno(), message.ljust(MESSAGE_BYTES))
+
+
+def receive(connection: Connection) -> bytes:
+    """Waits for a message from `send`; b"", EOFError or OSError if the other end is closed."""
+    if sys.platform == "win32":
+        return connection.recv_bytes(MESSAGE_BYTES)
+    # Not `recv_bytes`, which reads the length first: that takes some microseconds more.
+    return os.read(connection.fileno(), MESSAGE_BYTES).rstrip()
+
+
 def send_handle(connection: Connection, message: bytes, handle: int, process: int) -> None:
     """Sends a message and a file handle to the process at the other end, which calls `reduction.recv_handle`.
 
     Raises:
         OSError: the other end is closed.
     """
-    connection.send_bytes(message)
+    send(connection, message)
     if sys.platform == "win32":
         import _winapi
 
@@ -50,7 +70,7 @@ def send_memory(connection: Connection, message: bytes, size: int) -> mmap.mmap:
 
         name = f"winml-py-{secrets.token_hex(16)}"
         memory = mmap.mmap(-1, size, tagname=name)
-        connection.send_bytes(message)
+        send(connection, message)
         connection.send_bytes(name.encode())
         return memory
     with _make_file(size) as file:

@@ -1,6 +1,6 @@
 """The protocol between a session and its engine's process: short messages, and tensors in shared memory.
 
-The session's side sends names and pickles. The engine's side answers only with JSON, because a process
+The session's side sends names and pickles. The engine's side answers only with JSON and numbers, because a process
 whose memory a model has corrupted may send anything, and reading a pickle can call any function.
 """
 
@@ -24,6 +24,9 @@ ARGUMENTS, STOPPABLE, STOP, MEMORY, LANE = b"arguments", b"stoppable", b"stop", 
 """The session's messages other than calls, which are names of functions: the next call has arguments; it may be
 stopped; stop it; shared memory of so many bytes; another lane. The arguments as a pickle, the memory, or the lane's
 connection follow."""
+
+AGAIN, ANSWER = b"again", b"answer"
+"""The engine's messages: the same answer as the last one; another answer, which follows as JSON."""
 
 MOST_JSON = 1 << 31
 """The largest answer in bytes. The longest answers are profiles."""
