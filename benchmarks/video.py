@@ -20,7 +20,7 @@ import onnxruntime
 from _measure import arguments, at_least, interleaved, medians, report
 from PIL import Image
 
-from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, VideoReader, VideoWriter
+from winml_py import LearningModel, LearningModelSession, LearningModelSessionOptions, VideoReader
 
 ROOT = Path(__file__).parent.parent
 
@@ -70,9 +70,12 @@ def streamed(model: str, scaled: Size) -> Callable[[Path, Path], None]:
     session = LearningModelSession(LearningModel.load(model), None, options)
 
     def stream(source: Path, target: Path) -> None:
-        with VideoReader(source) as reader, VideoWriter(target, reader.frame_rate) as writer:
+        with VideoReader(source) as reader:
+            size = scaled or (reader.pixel_width, reader.pixel_height)
+            writer = cv2.VideoWriter(str(target), cv2.VideoWriter.fourcc(*"MJPG"), reader.frame_rate, size)
             for result in session.evaluate_many(reader):
-                writer.write(result.outputs["result"])
+                writer.write(np.ascontiguousarray(result.outputs["result"].to_numpy()[..., :3]))
+            writer.release()
 
     return stream
 

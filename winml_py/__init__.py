@@ -42,7 +42,6 @@ _NAMES = {
     ".core.imaging.bitmap": "SoftwareBitmap VideoFrame",
     ".core.imaging.contract": "BitmapBounds ImageContract",
     ".core.imaging.video": "VideoReader",
-    ".core.imaging.video_writer": "VideoWriter",
     ".core.model.model": "LearningModel",
     ".core.runtime.custom.operator": "CustomOperator OperatorOutput",
     ".core.runtime.device": "LearningModelDevice",

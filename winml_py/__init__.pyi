@@ -44,7 +44,6 @@ from .core.features.tensor_classes import (
 from .core.imaging.bitmap import SoftwareBitmap, VideoFrame
 from .core.imaging.contract import BitmapBounds, ImageContract
 from .core.imaging.video import VideoReader
-from .core.imaging.video_writer import VideoWriter
 from .core.model.model import LearningModel
 from .core.runtime.custom.operator import CustomOperator, OperatorOutput
 from .core.runtime.device import LearningModelDevice
@@ -148,7 +147,6 @@ __all__ = [
     "Tuning",
     "VideoFrame",
     "VideoReader",
-    "VideoWriter",
     "Weights",
     "WinMLError",
     "__version__",

@@ -2,7 +2,6 @@
 
 from .core.base.async_operation import AsyncOperation
 from .core.imaging.picture_placement import PicturePlacement
-from .core.imaging.video_writer import Framed
 from .core.model.contracts import AttachedContracts
 from .core.runtime.device import DisplayAdapterId
 from .core.runtime.engine import AssignedNode, Explanation
@@ -16,7 +15,6 @@ __all__ = [
     "DisplayAdapterId",
     "EvaluationStream",
     "Explanation",
-    "Framed",
     "PicturePlacement",
     "Prediction",
 ]

@@ -18,11 +18,12 @@ import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
+import cv2
 import numpy as np
 import onnxruntime
 from PIL import Image, ImageDraw, ImageFont
 
-from winml_py import ImageFeatureValue, VideoReader, VideoWriter
+from winml_py import VideoReader
 
 ROOT = Path(__file__).parents[2]
 SAMPLES, MODELS, PICTURES = ROOT / "samples", ROOT / "models", ROOT / "samples" / "pictures"
@@ -138,13 +139,14 @@ def language() -> Card:
 
 def video() -> Card:
     card = Card()
-    with VideoWriter("in.avi", frame_rate=10) as writer:
-        for step in range(26):
-            frame = Image.new("RGB", (320, 320), "#e8e4da")
-            pen = ImageDraw.Draw(frame)
-            pen.ellipse((20 + 7 * step, 30, 120 + 7 * step, 130), "#c83c32")
-            pen.rectangle((210 - 7 * step, 185, 300 - 7 * step, 275), "#285aa0")
-            writer.write(ImageFeatureValue.from_pil(frame))
+    writer = cv2.VideoWriter("in.avi", cv2.VideoWriter.fourcc(*"MJPG"), 10, (320, 320))
+    for step in range(26):
+        frame = Image.new("RGB", (320, 320), "#e8e4da")
+        pen = ImageDraw.Draw(frame)
+        pen.ellipse((20 + 7 * step, 30, 120 + 7 * step, 130), "#c83c32")
+        pen.rectangle((210 - 7 * step, 185, 300 - 7 * step, 275), "#285aa0")
+        writer.write(cv2.cvtColor(np.asarray(frame), cv2.COLOR_RGB2BGR))
+    writer.release()
     command("run", MODELS / "shapes.onnx", "in.avi", "--threshold", "0.5", "--output", "out.avi")
     with VideoReader("out.avi") as reader:
         shown = list(reader)[::5]

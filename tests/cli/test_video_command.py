@@ -123,7 +123,7 @@ def test_what_cannot_be_done(video: Path, tmp_path: Path, capfd: pytest.CaptureF
             video,
             "--output",
             tmp_path / "out.png",
-        ): "does not have the extension of a video format that can be written",
+        ): "out.png is not an ordinary file with the extension of a video. Use .avi, .m4v, .mkv, .mov, .mp4, .webm.",
         (5, EDGES, video, "--output", tmp_path / "none" / "out.mp4"): "Create the folder first",
         (4, EDGES, "none.mp4", "--output", tmp_path / "out.mp4"): "none.mp4: The video does not exist.",
         (5, EDGES, PICTURES / "cat.jpg", "--output", tmp_path / "out.mp4"): "is not that of a picture format",
@@ -138,6 +138,52 @@ def test_what_cannot_be_done(video: Path, tmp_path: Path, capfd: pytest.CaptureF
     )
     assert sorted(os.listdir(tmp_path)) == ["broken.mp4", "in.avi"]
     capfd.readouterr()  # OpenCV's own words
+
+
+@pytest.mark.parametrize("ending", ["avi", "m4v", "mkv", "mov", "mp4", "webm"])
+@pytest.mark.parametrize("rate", [25, 24000 / 1001])
+def test_every_ending_has_a_codec(ending: str, rate: float, tmp_path: Path) -> None:
+    video, target = tmp_path / "in.avi", tmp_path / f"levels.{ending.upper()}"
+    writer = cv2.VideoWriter(str(video), cv2.VideoWriter.fourcc(*"MJPG"), rate, (64, 48))
+    for level in (30, 120, 210):
+        writer.write(np.full((48, 64, 3), level, np.uint8))
+    writer.release()
+    assert call("run", MODELS / "invert.onnx", video, "--output", target).exit_code == 0
+    assert np.abs(np.mean(frames(target), axis=(1, 2, 3)) - (225, 135, 45)).max() < 4
+    assert cv2.VideoCapture(str(target)).get(cv2.CAP_PROP_FPS) == pytest.approx(rate, rel=1e-3)
+    assert sorted(os.listdir(tmp_path)) == ["in.avi", target.name]
+
+
+@pytest.mark.posix("Windows has no modes")
+def test_a_link_and_the_mode_of_its_file_stay(video: Path, tmp_path: Path) -> None:
+    path, link = tmp_path / "a.mp4", tmp_path / "link"
+    path.write_bytes(b"before")
+    path.chmod(0o640)
+    link.symlink_to(path)
+    assert call("run", EDGES, video, "--output", link, "--force").exit_code == 0
+    assert link.is_symlink()
+    assert len(frames(path)) == 9
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert sorted(os.listdir(tmp_path)) == ["a.mp4", "in.avi", "link"]
+
+
+@pytest.mark.posix("Windows has no limit of a file's size")
+@pytest.mark.skipif(sys.platform == "darwin", reason="a limit of the file size stands for a full disk")
+@pytest.mark.parametrize("name", ["out.mp4", "out.avi"])
+def test_a_full_disk_is_an_error(name: str, video: Path, tmp_path: Path) -> None:
+    """OpenCV itself says nothing."""
+    program = """
+import resource, signal
+from winml_py.cli.main import main
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+main()
+"""
+    command = [sys.executable, "-c", program, "run", EDGES, video, "--output", tmp_path / name]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 5, done.stderr
+    assert f"{name} could not be written completely. Check the free disk space." in " ".join(done.stderr.split())
+    assert os.listdir(tmp_path) == ["in.avi"]
 
 
 def test_a_video_that_cannot_be_begun_leaves_no_file(video: Path, tmp_path: Path) -> None:

@@ -34,11 +34,11 @@ def make_frame(pixels: np.ndarray[Any, Any], pixel_format: BitmapPixelFormat = B
     return VideoFrame.create_with_software_bitmap(SoftwareBitmap.from_array(pixels, pixel_format))
 
 
-def write_video(path: Path, levels: Iterable[int]) -> Path:
+def write_video(path: Path, levels: Iterable[int], codec: str = "MJPG") -> Path:
     """Writes a video of 25 frames a second, 64 x 48 pixels, each frame of one gray level."""
     import cv2
 
-    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"MJPG"), 25, (64, 48))
+    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*codec), 25, (64, 48))
     for level in levels:
         writer.write(np.full((48, 64, 3), level, np.uint8))
     writer.release()

@@ -22,7 +22,7 @@ import winml_py
 from PIL import Image
 from winml_py import BitmapPixelFormat, ImageFeatureValue, Isolation, LearningModel, LearningModelBinding
 from winml_py import LearningModelSession, LearningModelSessionOptions, MapFeatureDescriptor, Precision, SoftwareBitmap
-from winml_py import Tensor, TensorFeatureDescriptor, TensorFloat, Tuning, VideoFrame, VideoWriter, Weights, vision
+from winml_py import Tensor, TensorFeatureDescriptor, TensorFloat, Tuning, VideoFrame, Weights, vision
 
 class TorchTensor:
     def __dlpack__(self, *, stream: int | None = None, dl_device: tuple[int, int] | None = None) -> Any:
@@ -82,7 +82,6 @@ scores: list[float] = list(result.outputs["probabilities"].get_as_vector_view())
 image: Image.Image = result["picture"].to_pil().convert("RGB")
 shown: VideoFrame = result["picture"].video_frame
 result["picture"].save("a.png")
-VideoWriter("a.mp4", 25).write(result["picture"])
 tensor: TensorFloat = result["probabilities"]
 probability: float = result["maps"][0]["a"]
 chances: dict[str, float] = result["map"]

@@ -164,7 +164,7 @@ def isolate() -> str:
 def run_a_program() -> str:
     Path("programm 上.py").write_text(
         """
-import numpy as np
+import cv2, numpy as np
 from winml_py import *
 
 model = LearningModel.load(r"models/digits.onnx")
@@ -176,10 +176,10 @@ with LearningModelSession(model, options=options) as session:
     alone = session.evaluate_features_async({"image": "samples/pictures/seven.png"}).get(60).top_k(1)[0].index
 with LearningModelSession(LearningModel.load("halb 上.onnx")) as session:
     half = session.evaluate_features({"image": "samples/pictures/seven.png"}).top_k(1)[0].index
-with VideoWriter("film 上.avi", 25) as writer:
-    for level in range(0, 250, 10):
-        pixels = np.full((48, 64, 3), level, np.uint8)
-        writer.write(VideoFrame.create_with_software_bitmap(SoftwareBitmap.from_array(pixels, BitmapPixelFormat.BGR8)))
+writer = cv2.VideoWriter("film 上.avi", cv2.VideoWriter.fourcc(*"MJPG"), 25, (64, 48))
+for level in range(0, 250, 10):
+    writer.write(np.full((48, 64, 3), level, np.uint8))
+writer.release()
 levels = [round(float(frame.software_bitmap.to_numpy().mean()), -1) for frame in VideoReader("film 上.avi")]
 print(set(many), alone, half, levels == [float(level) for level in range(0, 250, 10)])
 """,
@@ -244,10 +244,9 @@ def view() -> str:
 def interrupt_a_video() -> str:
     Path("unterbrochen").mkdir()
     words = ["run", str(Path("models/edges.onnx")), "lang.avi", "--output", os.path.join("unterbrochen", "x.mp4")]
-    code = "from winml_py import *\nimport numpy as np\nwriter = VideoWriter('lang.avi', 25)\n"
-    code += (
-        "frame = VideoFrame(BitmapPixelFormat.BGR8, 640, 480)\nfor _ in range(400): writer.write(frame)\nwriter.close()"
-    )
+    code = "import cv2, numpy as np\n"
+    code += "writer = cv2.VideoWriter('lang.avi', cv2.VideoWriter.fourcc(*'MJPG'), 25, (640, 480))\n"
+    code += "for _ in range(400): writer.write(np.zeros((480, 640, 3), np.uint8))\nwriter.release()"
     run("-c", code, program=sys.executable)
     with started(*words) as process:
         end = time.monotonic() + 60

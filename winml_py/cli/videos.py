@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,14 +16,15 @@ import numpy as np
 
 from .._interpretation import VisionInterpreter, find_tensor_picture
 from ..core.base.agreement import as_numpy
-from ..core.base.atomic_files import fold_case, open_atomically, require_folder
+from ..core.base.atomic_files import fold_case, open_atomically, require_folder, translate_write_errors
 from ..core.base.messages import Facts
 from ..core.features.descriptors import ImageFeatureDescriptor
 from ..core.features.pictures import ImageFeatureValue
+from ..core.imaging.bitmap import SoftwareBitmap
 from ..core.imaging.video import VideoReader
-from ..core.imaging.video_writer import VideoWriter
 from ..core.session.session import LearningModelSession
 from ..enums import BitmapPixelFormat
+from ..errors import PictureError
 from .arguments import require_unnamed
 from .failures import OUTPUT, Failure, convert_errors
 from .style import print_line
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 
 USUAL_RATE = 25.0
 """The frame rate of a video that states none."""
+
+CODECS = {".avi": "MJPG", ".m4v": "mp4v", ".mkv": "mp4v", ".mov": "mp4v", ".mp4": "mp4v", ".webm": "VP80"}
+"""The endings of videos that are written, each with a codec that OpenCV's packages include on every system."""
 
 
 def write_video(
@@ -62,21 +67,74 @@ def write_video(
     name = next((output.name for output in outputs if isinstance(output, ImageFeatureDescriptor)), "")
     target = target.removesuffix("*") + "mp4" if target.endswith(".*") else target
     require_unnamed(target)
-    with VideoReader(path) as reader:
-        # Before the first frame is evaluated, so that a name that is not a video's is refused at once.
-        with convert_errors(OUTPUT):
-            writer = VideoWriter(target, reader.frame_rate if reader.frame_rate > 0 else USUAL_RATE)
-        width, height = reader.pixel_width, reader.pixel_height
-        with writer:
-            with session.evaluate_many(reader, progress=progress) as stream:
-                for result in stream:
-                    picture = _find_picture(result, name, interpreter, path)
-                    ((width, height),) = picture.sizes  # a model may change the size of a frame
-                    with convert_errors(OUTPUT):
-                        writer.write(picture)
-            reader.close()  # the output may replace this video, and Windows cannot replace an open file
-        facts = {"kind": "video", "width": width, "height": height}
-    return {"outputs": {name or "drawn": facts | {"frames": writer.frame_count}}, "written": [target]}
+    with convert_errors(OUTPUT):
+        require_folder(target)
+    codec = CODECS.get(os.path.splitext(os.path.realpath(target))[1].lower())
+    if codec is None or (os.path.exists(target) and not os.path.isfile(target)):
+        raise Failure(
+            f"{target} is not an ordinary file with the extension of a video. Use {', '.join(CODECS)}.", OUTPUT
+        )
+    with VideoReader(path) as reader, translate_write_errors(target), open_atomically(target) as file:
+        writer = _FrameWriter(file.name, target, codec, reader.frame_rate if reader.frame_rate > 0 else USUAL_RATE)
+        with closing(writer), session.evaluate_many(reader, progress=progress) as stream:
+            for result in stream:
+                writer.write(_find_picture(result, name, interpreter, path))
+        reader.close()  # the output may replace this video, and Windows cannot replace an open file
+        if not writer.count:
+            raise PictureError(f"{path}: The video has no frames.")
+        if _count_frames(file.name) != writer.count:  # OpenCV does not report failed writes
+            raise Failure(f"{target} could not be written completely. Check the free disk space.", OUTPUT)
+    width, height = writer.size
+    facts = {"kind": "video", "width": width, "height": height, "frames": writer.count}
+    return {"outputs": {name or "drawn": facts}, "written": [target]}
+
+
+class _FrameWriter:
+    """Writes the frames of a video with OpenCV. The first one sets the size."""
+
+    def __init__(self, path: str, target: str, codec: str, rate: float) -> None:
+        self._path, self._target, self._codec, self._rate = path, target, codec, rate
+        self._native: Any = None
+        self.size = (0, 0)
+        self.count = 0
+
+    def write(self, picture: ImageFeatureValue) -> None:
+        bitmap = picture.video_frame.software_bitmap
+        size = (bitmap.pixel_width, bitmap.pixel_height)
+        if self._native is None:
+            self._open(size)
+        if size != self.size:
+            raise Failure(
+                f"{self._target}: Frame {self.count} is {size[0]}x{size[1]}, but the video is "
+                f"{self.size[0]}x{self.size[1]}.",
+                OUTPUT,
+            )
+        self._native.write(SoftwareBitmap.convert(bitmap, BitmapPixelFormat.BGR8).to_numpy())
+        self.count += 1
+
+    def _open(self, size: tuple[int, int]) -> None:
+        import cv2
+
+        words = f"{self._target}: A video of {size[0]}x{size[1]} at {self._rate:g} frames a second cannot be written"
+        if size[0] % 2 or size[1] % 2:
+            raise Failure(f"{words}, because the sides of a video must be even.", OUTPUT)
+        self._native = cv2.VideoWriter(self._path, cv2.VideoWriter.fourcc(*self._codec), self._rate, size)
+        if not self._native.isOpened():
+            raise Failure(f"{words} in this format. Use .avi, which allows most rates.", OUTPUT)
+        self.size = size
+
+    def close(self) -> None:
+        if self._native is not None:
+            self._native.release()
+
+
+def _count_frames(path: str) -> int:
+    import cv2
+
+    capture = cv2.VideoCapture(path)
+    count = sum(1 for _ in iter(capture.grab, False))
+    capture.release()
+    return count
 
 
 def _find_picture(result: Any, name: str, interpreter: VisionInterpreter, path: str) -> Any:

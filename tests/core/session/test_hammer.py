@@ -262,14 +262,6 @@ CASES: dict[str, Case] = {
         ],
         lambda shared: shared.close(),
     ),
-    "VideoWriter": Case(
-        lambda: w.VideoWriter(tempfile.mktemp(suffix=".avi"), 25),
-        [
-            lambda shared: shared.write(w.VideoFrame(BGRA8, 32, 24)) is None,
-            lambda shared: shared.frame_count >= 0 and bool(repr(shared)),
-        ],
-        lambda shared: shared.discard(),
-    ),
     "CustomOperator": Case(scale, [operator_called, lambda shared: str(shared) == "my:Scale"]),
     "PropertySet": Case(
         PropertySet, [scribble, lambda shared: shared.size >= 0, lambda shared: bool(repr(shared.get_view()))]

@@ -17,6 +17,7 @@ from PIL import Image
 
 from helpers.models import data, tensor, unary
 from helpers.paths import MODELS, PICTURES
+from helpers.pictures import write_video
 from winml_py import (
     BitmapPixelFormat,
     ImageFeatureValue,
@@ -27,7 +28,6 @@ from winml_py import (
     TensorFloat,
     VideoFrame,
     VideoReader,
-    VideoWriter,
 )
 from winml_py.testing import FakeDevice
 from winml_py.winrt.windows.storage.streams import Buffer
@@ -172,9 +172,7 @@ def test_copy_false_and_lists_copy_nothing() -> None:
 def test_what_cannot_change_is_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copied, original = [], copy.deepcopy
     monkeypatch.setattr(copy, "deepcopy", lambda value: copied.append(value) or original(value))
-    picture, video = PICTURES / "seven.png", tmp_path / "v.avi"
-    with VideoWriter(video, frame_rate=5) as writer:
-        writer.write(VideoFrame(BitmapPixelFormat.BGR8, 16, 16))
+    picture, video = PICTURES / "seven.png", write_video(tmp_path / "v.avi", [0])
     pictures = LearningModelSession(LearningModel.load(MODELS / "digits.onnx"))
     with VideoReader(video) as reader:
         items = [str(picture), picture, picture.read_bytes(), reader.read()]

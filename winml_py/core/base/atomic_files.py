@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -81,17 +82,9 @@ def move_into_place(source: str | os.PathLike[str], target: str | os.PathLike[st
     os.replace(source, target)
 
 
-def copy_mode(source: str, target: str) -> None:
-    """Copies a file's mode to another; but not Windows' "read-only", which prevents replacing and removing the file."""
-    if sys.platform != "win32":
-        import shutil
-
-        shutil.copymode(source, target)
-
-
 @contextmanager
 def open_atomically(path: str, mode: int | None = None) -> Iterator[BinaryIO]:
-    """Opens a temporary file beside `path`, which replaces it when the block ends without an error.
+    """Opens a temporary file beside `path`, with its ending, which replaces it when the block ends without an error.
 
     Links are followed. A device or a pipe is opened directly: replacing it would remove it from the system.
 
@@ -105,14 +98,14 @@ def open_atomically(path: str, mode: int | None = None) -> Iterator[BinaryIO]:
         with open(real, "wb") as file:
             yield file
         return
-    folder, file_name = os.path.split(real)
-    temporary = os.path.join(folder, f".{file_name}.{os.urandom(8).hex()}")
+    stem, ending = os.path.splitext(os.path.basename(real))
+    temporary = os.path.join(os.path.dirname(real), f".{stem}.{os.urandom(8).hex()}{ending}")
     try:
         with open(temporary, "xb", opener=partial(os.open, mode=0o666 if mode is None else mode)) as file:
             if mode is not None:
                 os.chmod(temporary, mode)  # the umask may have removed the owner's rights
-            elif is_there:
-                copy_mode(real, temporary)
+            elif is_there and sys.platform != "win32":  # Windows' "read-only" would prevent replacing the file
+                shutil.copymode(real, temporary)
             yield file
             file.flush()
             os.fsync(file.fileno())  # otherwise a crash of the system could leave the new name without its contents

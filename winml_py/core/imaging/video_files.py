@@ -10,17 +10,7 @@ from ...errors import PictureError
 from ..base.arguments import is_address
 from ..base.messages import require_no_pointer
 
-CODECS = {
-    ".avi": "MJPG",
-    ".m4v": "mp4v",
-    ".mkv": "mp4v",
-    ".mov": "mp4v",
-    ".mp4": "mp4v",
-    ".webm": "VP80",
-}
-"""The endings of videos that are written, each with a codec that OpenCV's packages include on every system."""
-
-ENDINGS = (*CODECS, ".3gp", ".flv", ".mpeg", ".mpg", ".mts", ".ogv", ".wmv")
+ENDINGS = (*(".3gp", ".avi", ".flv", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg", ".mpg", ".mts", ".ogv", ".webm", ".wmv"),)
 """The endings of videos that are read."""
 
 HEAD = 16
