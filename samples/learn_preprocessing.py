@@ -4,7 +4,7 @@
 
 Like most exported models, this detector of shapes does not state how to prepare pictures. `prepare` stands for the
 function in the training's repository. The sample learns a contract from it, and writes the contract into a copy of the
-model, together with the evidence, the picture and its answer. To check the copy on any machine, run
+model, together with the picture and its answer. To check the copy on any machine, run
 `winml-py run shapes_right.onnx --check`.
 """
 
@@ -62,7 +62,7 @@ def main() -> None:
     print(f"assumed: {model.contracts['image'].describe()}: {find(model, picture)}")
 
     learned = learn_contract(prepare, model=model)
-    write_contract("shapes_exported.onnx", "shapes_right.onnx", learned)
+    write_contract("shapes_exported.onnx", "shapes_right.onnx", learned.contract)
     write_samples("shapes_right.onnx", "shapes_right.onnx", [picture], force=True)
     print(f"learned: {learned.contract.describe()}: {find(LearningModel.load('shapes_right.onnx'), picture)}")
     print(f"{learned.mean_difference:.2f} levels from the training's own tensors, on {learned.checked_on} pictures")

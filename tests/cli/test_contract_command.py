@@ -106,7 +106,7 @@ def test_the_command_line_builds_a_contract_in(tmp_path: Path, monkeypatch: pyte
         np.testing.assert_allclose(ort.InferenceSession(target).run(None, {"x": pixels})[0][0], wanted, rtol=1e-6)
     copy = shutil.copy(model, tmp_path / "copy.onnx")
     assert "height x width x channels, RGB8" in call("contract", copy, "--build-in", "--output", copy, "--force").output
-    learned = SimpleNamespace(contract=ImageContract.inception(), evidence=SimpleNamespace(not_tried=""))
+    learned = SimpleNamespace(contract=ImageContract.inception())
     monkeypatch.setattr("winml_py.cli.contract._learn", lambda *_: learned)
     options = ["--build-in", "--learn", "a:b", "--pictures", "bgr", "--output", target, "--json"]
     assert json.loads(call("contract", model, *options).output)["pictures"] == "BGR8"

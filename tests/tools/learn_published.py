@@ -68,7 +68,7 @@ def compare(published: Published, learned: LearnedContract, folder: Path) -> tup
     shape = (1, contract.channels, *sides) if is_first else (1, *sides, contract.channels)
     source, target = folder / "model.onnx", folder / "learned.onnx"
     source.write_bytes(unary(shape=shape))
-    write_contract(source, target, learned)
+    write_contract(source, target, learned.contract)
     factors = np.abs([factor for factor, _ in contract.affine()])[:, None, None]
     means, largest = [], 0.0
     with LearningModelSession(LearningModel.load(target)) as session:

@@ -4,7 +4,6 @@ known answers.
 
 from .build_in import build_in
 from .check_samples import AnswerCheck, ModelCheck, check_samples
-from .contract_evidence import ContractEvidence
 from .known_answers import KnownAnswer, KnownInput, KnownOutput
 from .learning.learn_contract import LearnedContract, learn_contract
 from .output_nodes import BuiltIn
@@ -14,7 +13,6 @@ from .write_samples import write_samples
 __all__ = [
     "AnswerCheck",
     "BuiltIn",
-    "ContractEvidence",
     "KnownAnswer",
     "KnownInput",
     "KnownOutput",

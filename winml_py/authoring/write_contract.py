@@ -17,7 +17,6 @@ from ..core.model.model import LearningModel
 from ..core.onnx_file.nodes import walk_messages
 from ..core.onnx_file.source import FileSource
 from ..errors import InvalidArgumentError
-from .learning.learn_contract import LearnedContract
 
 if TYPE_CHECKING:
     import onnx
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 def write_contract(
     source: str | os.PathLike[str],
     destination: str | os.PathLike[str],
-    contract: ImageContract | LearnedContract,
+    contract: ImageContract,
     inputs: Iterable[str] = (),
     *,
     force: bool = False,
@@ -38,8 +37,7 @@ def write_contract(
     Args:
         source: the path of the model.
         destination: the path of the copy; in the source's folder if the model has external data.
-        contract: how pictures become its tensors; for all its images, because metadata belong to the whole model. A
-            `LearnedContract` is written with its evidence; see `ContractEvidence`.
+        contract: how pictures become its tensors; for all its images, because metadata belong to the whole model.
         inputs: the inputs that are images; by default those whose shape fits the contract.
         force: whether the copy may replace the model or another file that it is made from.
 
@@ -59,18 +57,15 @@ def write_contract(
         >>> LearningModel.load(target).input_features[0].contract.mean
         (33.3,)
     """
-    require_type(contract, ImageContract | LearnedContract, "Pass ImageContract.imagenet() or your own.")
+    require_type(contract, ImageContract, "Pass ImageContract.imagenet(), learned.contract or your own.")
     require_type(inputs, Iterable, 'Pass input names, for example ["image"].')
-    evidence: dict[str, str] = {}
-    if isinstance(contract, LearnedContract):
-        evidence, contract = contract.evidence.to_metadata(), contract.contract
     features = LearningModel.load(source).input_features
     require_folder(destination)
     if not force:
         require_another_file(destination, source)
     model = read_for_copy(source, destination)
     images = find_fitting_inputs(features, contract, {inputs} if isinstance(inputs, str) else set(inputs))
-    replace_metadata(model, METADATA_KEYS, denote_images(model, images, contract) | evidence)
+    replace_metadata(model, METADATA_KEYS, denote_images(model, images, contract))
     write_atomically(destination, model.SerializeToString())
 
 

@@ -15,12 +15,12 @@ import click
 
 from .._values import find_bytes_format
 from ..authoring.build_in import build_in
-from ..authoring.contract_evidence import find_stated_contract
 from ..authoring.learning.learn_contract import LearnedContract, learn_contract
 from ..authoring.write_contract import write_contract
 from ..authoring.write_samples import write_samples
 from ..core.base.messages import Facts, did_you_mean
 from ..core.contracts.labels import labels_of
+from ..core.features.descriptors import ImageFeatureDescriptor
 from ..core.imaging.contract import METADATA_FIELDS, ImageContract
 from ..core.imaging.pixels import INTERLEAVED_FORMATS
 from ..core.model.model import LearningModel
@@ -101,9 +101,7 @@ def contract(
     if learn:
         learned = _learn(learn, pictures, model)
         stated = learned.contract
-        facts["learned"] = {
-            name: value for name, value in vars(learned).items() if name not in ("contract", "evidence")
-        } | {"not_tried": learned.evidence.not_tried}
+        facts["learned"] = {name: value for name, value in vars(learned).items() if name != "contract"}
     elif is_stated:
         stated = _find_stated(model, source, fields)
     if stated:
@@ -120,20 +118,18 @@ def contract(
         elif samples:
             facts["samples"] = _add_samples(model, output, samples)
         elif stated:
-            write_contract(model, output, learned or stated, force=True)
+            write_contract(model, output, stated, force=True)
     emit(facts, as_json, lambda facts: _print_contract(facts, learned))
 
 
 def _print_contract(facts: Facts, learned: LearnedContract | None) -> None:
     print_line(f"{facts['output']}: {facts['contract']}{', as nodes' * ('built_in' in facts)}")
     if learned is not None:
-        sizes = " and ".join(f"{width}x{height}" for height, width in learned.evidence.largest[::2])
         print_line(
-            f"Learned from {learned.function} in {learned.calls} calls. On {learned.checked_on} other pictures, up to "
-            f"{sizes} pixels: the tensors differ by {learned.mean_difference:.2f} gray levels on average, "
+            f"Learned from {learned.function} in {learned.calls} calls. On {learned.checked_on} other pictures, the "
+            f"tensors differ by {learned.mean_difference:.2f} gray levels on average, "
             f"{learned.largest_difference:.0f} at most."
         )
-        print_line(learned.evidence.not_tried)
         for note in learned.notes:
             print_line(f"{note[0].upper()}{note[1:]}.")
     if built := facts.get("built_in"):
@@ -152,7 +148,9 @@ def _find_stated(model: str, source: str | None, fields: Mapping[str, str]) -> I
         contract = find_contract(source)
     else:
         with prefix_errors(model):
-            contract = find_stated_contract(LearningModel.load(model).input_features) or ImageContract()
+            features = LearningModel.load(model).input_features
+        contracts = (image.contract for image in features if isinstance(image, ImageFeatureDescriptor))
+        contract = next(contracts, ImageContract())
     if "pixel_format" in values and not values.keys() & {"mean", "std"}:
         # A contract's mean and std go by colour, in any channel order of the model.
         contract = contract.with_pixel_format(values.pop("pixel_format"))

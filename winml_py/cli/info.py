@@ -6,7 +6,6 @@ from textwrap import shorten
 
 import click
 
-from ..authoring.contract_evidence import KEY, ContractEvidence
 from ..authoring.known_answers import KEY as SAMPLES_KEY
 from ..authoring.known_answers import read_answers
 from ..core.base.messages import Facts
@@ -45,7 +44,6 @@ def _describe_model(model: LearningModel, path: str) -> Facts:
         **{name: getattr(model, name) for name in _FACTS},
         "opsets": {domain or "ai.onnx": version for domain, version in model.opsets.items()},
         "metadata": dict(model.metadata),
-        "evidence": _describe_evidence(model),
         "samples": _describe_samples(model),
         "sources": dict(model.sources),
         "refusal": str(private_state(model).missing_contracts.refusal or ""),
@@ -54,31 +52,12 @@ def _describe_model(model: LearningModel, path: str) -> Facts:
     }
 
 
-def _describe_evidence(model: LearningModel) -> Facts | None:
-    """The function that the contract was learned from, and how the contract has changed since."""
-    try:
-        evidence = ContractEvidence.from_metadata(model.metadata)
-    except InvalidArgumentError as error:
-        return {"function": None, "changes": [str(error)], "not_tried": ""}
-    if evidence is None:
-        return None
-    changes = list(evidence.changes(model))
-    return {"function": evidence.function, "changes": changes, "not_tried": evidence.not_tried}
-
-
 def _describe_samples(model: LearningModel) -> list[str]:
     """The samples whose answers are stored in the model."""
     try:
         return [str(answer) for answer in read_answers(model.metadata)]
     except InvalidArgumentError as error:
         return [str(error)]
-
-
-def _format_evidence(evidence: Facts) -> str:
-    if evidence["function"] is None:
-        return str(evidence["changes"][0])
-    changes = " ".join(evidence["changes"]) or f"It is unchanged. {evidence['not_tried']}"
-    return f"The contract was learned from {evidence['function']}. {changes}"
 
 
 def _describe_feature(feature: FeatureDescriptor) -> Facts:
@@ -115,8 +94,8 @@ def _print_model(facts: Facts) -> None:
         "size": f"{facts['size']:,} bytes",
         "precision": facts["precision"],
         "format": f"IR version {facts['ir_version']}, opset {opsets}",
-        **{key: value for key, value in facts["metadata"].items() if key not in (KEY, SAMPLES_KEY)},
-    } | ({"evidence": _format_evidence(facts["evidence"])} if facts["evidence"] else {})
+        **{key: value for key, value in facts["metadata"].items() if key != SAMPLES_KEY},
+    }
     about |= {f"{part} from": file for part, file in facts["sources"].items()}
     about |= {"no contract": facts["refusal"]}
     about |= {f"sample {number}": sample for number, sample in enumerate(facts["samples"], start=1)}

@@ -6,7 +6,7 @@ import io
 import itertools
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -21,13 +21,11 @@ from ...core.model.contracts import find_fitting_inputs
 from ...core.model.model import LearningModel
 from ...enums import BitmapPixelFormat, ImageGray, LearningModelPixelRange, TensorLayout
 from ...errors import NotSupportedError
-from ..contract_evidence import ContractEvidence
 from ..picture_function import PictureFunction, PictureKind, PictureTensor
 from .candidates import ContractCandidate, choose_candidate
 from .measure_function import Area, measure_area, measure_colours
 from .placement_rules import Rule, find_rules, find_tensor_sides
 from .probe_images import (
-    LARGEST_SIZES,
     SIZES,
     ColourMapping,
     make_common_pictures,
@@ -62,7 +60,6 @@ class LearnedContract:
         checked_on: the number of fresh pictures in the comparison.
         mean_difference: gray levels between the function's tensor and that of a bind, over all pictures.
         largest_difference: the same, for a single number.
-        evidence: the function, the contract and the largest pictures, which `write_contract` writes into the model.
         notes: where the function differs after all: in tiny pictures.
     """
 
@@ -73,7 +70,6 @@ class LearnedContract:
     checked_on: int
     mean_difference: float
     largest_difference: float
-    evidence: ContractEvidence = field(repr=False)
     notes: tuple[str, ...] = ()
 
 
@@ -143,7 +139,6 @@ def learn_contract(
     candidate = choose_candidate(prepare, colours, rules, mapping, seed + 1)
     differences, other_tiny_size = check_contract(prepare, candidate, rules, mapping, seed + 2)
     worst = max(differences, key=attrgetter("share"))
-    evidence = ContractEvidence(prepare.name, candidate.contract.to_metadata(), LARGEST_SIZES)
     _require_same(prepare, first, prepare(probe))  # even after all the other pictures
     if worst.share > 1:
         raise NotSupportedError(
@@ -163,7 +158,6 @@ def learn_contract(
         len(differences),
         float(np.mean([difference.mean for difference in differences])),
         max(difference.largest for difference in differences),
-        evidence,
         notes,
     )
 

@@ -4,7 +4,6 @@ inputs that they fit, and the warning where there is none, or an odd one.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence, Set
 from copy import copy
 from dataclasses import replace
@@ -12,7 +11,6 @@ from typing import Any
 
 from ...enums import BitmapPixelFormat, LearningModelPixelRange
 from ...errors import InvalidArgumentError, MissingContractWarning, NotBoundError, NotSupportedError, WinMLError
-from ..base.arrays import Size
 from ..base.collections import NameMap
 from ..base.messages import did_you_mean, logger, warn_caller
 from ..contracts.exporters import read_exporters_contract
@@ -119,10 +117,9 @@ _RANGES = {
 
 
 class MissingContracts:
-    """Warns of the inputs of one model, whose metadata may hold the evidence of a learned contract.
+    """Warns of the inputs of one model.
 
     Attributes:
-        checked: the learned contract, and height and width of the largest pictures that it was checked on.
         refusal: raised instead of the warning: why the contract that the model's folder states cannot be used.
         sound: contracts that the model states, of which nothing is to be said: binds look no further.
     """
@@ -131,16 +128,13 @@ class MissingContracts:
         self,
         features: Iterable[FeatureDescriptor],
         is_silent: bool,
-        metadata: Mapping[str, str],
         refusal: WinMLError | None,
     ) -> None:
         self.refusal = refusal
         self._is_silent = is_silent
         self._warned: dict[tuple[str, bool], object] = {}
-        self.checked = None if is_silent else _read_evidence(metadata)
-        contracts = [feature.contract for feature in features if isinstance(feature, ImageFeatureDescriptor)]
-        is_sound = self.checked is None
-        self.sound = [contract for contract in contracts if is_sound and not contract.describe_odd_range()]
+        contracts = (feature.contract for feature in features if isinstance(feature, ImageFeatureDescriptor))
+        self.sound = [contract for contract in contracts if not contract.describe_odd_range()]
 
     def warn(self, plan: PreprocessPlan, properties: BindProperties = NO_PROPERTIES) -> None:
         """Warns of a picture bound to an input without a contract, or with an odd one; or raises the refusal.
@@ -154,15 +148,8 @@ class MissingContracts:
             return
         if not plan.is_stated:
             text = _describe_assumptions(name, plan.contract, properties)
-        elif (large := self._find_unchecked(plan)) is not None:
-            largest = ", ".join(f"{width}x{height}" for height, width in self.checked[1]) if self.checked else ""
-            text = (
-                f"The contract of the input {name!r} was learned from a function, and a picture of "
-                f"{large[1]}x{large[0]} is larger than any that the contract was checked on ({largest}). Compare the "
-                "tensor with the function's result, or bind a smaller picture."
-            )
-        elif self.checked is not None or properties.pixel_range is not None:
-            return  # the range is the function's, or the bind's own
+        elif properties.pixel_range is not None:
+            return  # the range is the bind's own
         elif not (odd := plan.contract.describe_odd_range()):
             return
         else:
@@ -176,33 +163,6 @@ class MissingContracts:
         mine = object()
         if self._warned.setdefault((name, plan.is_stated), mine) is mine:  # only one thread warns
             warn_caller(MissingContractWarning(text))
-
-    def _find_unchecked(self, plan: PreprocessPlan) -> Size | None:
-        """Height and width of a picture larger than those that the model's contract was checked on."""
-        if self.checked is None or replace(plan.contract, tensor_kind=None) != self.checked[0]:
-            return None
-        for placement in plan.placements:
-            height, width = placement.part.height, placement.part.width
-            if not any(height <= high and width <= wide for high, wide in self.checked[1]):
-                return height, width
-        return None
-
-
-EVIDENCE = "winml_py.evidence"
-"""The key of the metadata that holds the evidence of a learned contract."""
-
-
-def _read_evidence(metadata: Mapping[str, str]) -> tuple[ImageContract, list[Size]] | None:
-    """The learned contract, and height and width of the largest pictures that it was checked on."""
-    if EVIDENCE not in metadata:
-        return None
-    try:
-        facts = json.loads(metadata[EVIDENCE])
-        largest = [(int(height), int(width)) for height, width in facts["largest"]]
-        contract = ImageContract.from_metadata(facts["contract"])
-    except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError, WinMLError):
-        return None  # whoever checks the evidence reports it
-    return (replace(contract, tensor_kind=None), largest) if largest else None
 
 
 def _describe_assumptions(name: str, contract: ImageContract, properties: BindProperties) -> str:

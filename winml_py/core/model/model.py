@@ -345,7 +345,7 @@ class ModelContent:
         self.inputs: Vector[AnyFeature] = Vector(inputs)
         self.attached_contracts: dict[str, ImageContract] = {}
         self.contracts = AttachedContracts(self.inputs, self.attached_contracts)
-        self.missing_contracts = MissingContracts(inputs, is_silent, self.metadata, self.published.refusal)
+        self.missing_contracts = MissingContracts(inputs, is_silent, self.published.refusal)
         self.engines = EnginePool()
 
     def _read_labels(self) -> tuple[str, ...]:
