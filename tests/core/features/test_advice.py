@@ -58,7 +58,7 @@ CHW = (3, 8, 6)
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 @pytest.mark.parametrize("shape", [(1, 3, 8, 6), (1, 3, "h", "w"), ("n", 3, "h", "w"), (1, 8, 6, 3)])
 def test_a_picture_is_never_scrambled(shape: Any, order: tuple[int, ...], dtype: Any, image: str) -> None:
-    """Any order of the axes: with all sizes fixed the picture arrives, with free ones its channels stay channels."""
+    """Both usual orders arrive as a picture; of others, channels stay channels, or nothing is advised."""
     if image and shape[-1] == 3:
         pytest.skip("an image has its channels first")
     whole = np.random.default_rng(0).integers(0, 250, CHW).astype(dtype)
@@ -67,7 +67,14 @@ def test_a_picture_is_never_scrambled(shape: Any, order: tuple[int, ...], dtype:
     bound = open_binding(data([node], [tensor("x", shape, FLOAT, image)], [tensor("y", shape)]))
     error = refuse(bound, array)
     assert "reshape" not in str(error)
-    result = bind(bound, eval(find_code(ARRAY, error), SCOPE, {"array": array}))
+    code = re.search(ARRAY, error.hint)
+    assert code or order not in {(0, 1, 2), (1, 2, 0)} or shape[-1] == 3, str(error)
+    if not code or (dtype != np.float32 and code[0] == "array.astype(np.float32)"):
+        assert (
+            f"Bind an array of shape {' x '.join(str(s) if isinstance(s, int) else 'any' for s in shape)}" in error.hint
+        )
+        return
+    result = bind(bound, eval(code[0], SCOPE, {"array": array}))
     if "h" not in shape or order in {(0, 1, 2), (1, 2, 0)}:
         expected = whole[None].transpose(0, 2, 3, 1) if shape[-1] == 3 else whole[None]
         np.testing.assert_array_equal(result, expected)
@@ -82,19 +89,8 @@ def test_a_picture_is_never_scrambled(shape: Any, order: tuple[int, ...], dtype:
         (["n", 3, "h", "w"], (5, 8, 6, 3), "array.transpose(0, 3, 1, 2)"),
         (["n", "c", "h", "w"], (8, 6, 3), "array.transpose(2, 0, 1)[None]"),
         (["n", "h", "w", 3], (8, 6, 3), "array[None]"),
-        (["n", 8, 6, 3], (5, 3, 8, 6), "array.transpose(0, 2, 3, 1)"),
-        ([3, "h", "w"], (8, 6, 3), "array.transpose(2, 0, 1)"),
         ([1, 1, 28, 28], (28, 28), "array[None, None]"),
-        (["n", "h", "w", 1], (5, 8, 6), "array[..., None]"),
-        ([1, 80, "t"], (100, 80), "array.T[None]"),
-        ([1, 80, "t"], (1, 100, 80), "array.transpose(0, 2, 1)"),
         (["n", 4], (4,), "array[None]"),
-        (["n", 4], (8,), "array.reshape(-1, 4)"),
-        ([1, 784], (28, 28), "array.reshape(1, 784)"),
-        (["n", 784], (5, 28, 28), "array.reshape(-1, 784)"),
-        ([4], (1, 4), "array.reshape(4,)"),
-        ([1, 3, 8, 6], (8, 6, 4), "array[..., :3].transpose(2, 0, 1)[None]"),
-        ([1, 3, 8, 6], (8, 6), "np.stack([array] * 3)[None]"),
     ],
 )
 def test_the_advice_for_an_array_of_another_shape(shape: Any, sizes: tuple[int, ...], code: str) -> None:
@@ -107,22 +103,23 @@ def test_the_advice_for_an_array_of_another_shape(shape: Any, sizes: tuple[int, 
 
 
 @pytest.mark.parametrize(
-    ("shape", "sizes"), [([3, 4], (2, 6)), ([1, 4, 3], (12, 2)), ([1, 3, 8, 6], (8, 6, 2)), ([1, 3, 4, 4], (8, 6))]
+    ("shape", "sizes"),
+    [
+        *(([3, 4], (2, 6)), ([1, 4, 3], (12, 2)), ([1, 3, 8, 6], (8, 6, 2)), ([1, 3, 4, 4], (8, 6))),
+        *((["n", "h", "w", 1], (5, 8, 6)), ([3, "h", "w"], (8, 6, 3)), ([1, 80, "t"], (100, 80)), (["n", 4], (8,))),
+        *((["n", 8, 6, 3], (5, 3, 8, 6)), (["n", "c", "h", "w"], (8, 6)), ([1, 3, 8, 6], (8, 6, 4))),
+    ],
 )
-def test_nothing_is_advised_where_elements_would_be_mixed(shape: Any, sizes: tuple[int, ...]) -> None:
+def test_another_shape_is_named_where_no_code_is_sure(shape: Any, sizes: tuple[int, ...]) -> None:
     hint = refuse(open_binding(unary(shape=shape)), np.zeros(sizes, np.float32)).hint
     assert not re.search(ARRAY, hint)
-    assert "Dimension" in hint or "The model takes" in hint or "channels" in hint
+    assert hint.endswith(f"array of shape {' x '.join(str(s) if isinstance(s, int) else 'any' for s in shape)}.")
 
 
 def test_a_picture_of_another_size_has_to_be_resized() -> None:
     for dtype in (np.float32, np.float64):
         hint = refuse(open_binding(unary(shape=(1, 3, 224, 224))), np.zeros((300, 451, 3), dtype)).hint
-        assert "As array.transpose(2, 0, 1)[None]: Dimension 2 is 300, not 224. Dimension 3 is 451, not 224." in hint
-        assert "Resize the picture first" in hint
-        assert "reshape" not in hint
-    hint = refuse(open_binding(unary(shape=(1, 3, 8, 6))), np.zeros((2, 8, 6, 3), np.float32)).hint
-    assert "As array.transpose(0, 3, 1, 2): Dimension 0 is 2, not 1. Bind the pictures one at a time." in hint
+        assert hint.endswith("Expected rank 4, got 3. Bind an array of shape 1 x 3 x 224 x 224.")
 
 
 # Pictures of bytes
@@ -191,19 +188,12 @@ def test_a_format_of_other_channels_names_the_right_one(channels: int, stated: s
 
 
 def make_typed_values() -> list[Any]:
-    import ml_dtypes
-
     numbers = [[1, 2], [3, 4]]
     return [
-        (FLOAT, np.array(numbers, object), numbers),
-        (FLOAT, np.array(numbers, ml_dtypes.bfloat16), numbers),
-        (FLOAT, np.array(numbers, np.longdouble), numbers),
+        (FLOAT, np.array(numbers, np.float64), numbers),
         (FLOAT, np.array([["1", "2"], ["3", "4"]]), numbers),
-        (FLOAT, np.array([[b"1", b"2"], [b"3", b"4"]]), numbers),
-        (INT64, np.array([1, 2], object), [[1, 2]]),
+        (INT64, np.float32([1, 2]), [[1, 2]]),
         (INT64, np.float32(numbers), numbers),
-        (TensorProto.BOOL, np.array([[True, False]], object), [[True, False]]),
-        (STRING, np.array([[b"a", "ü".encode()]]), [["a", "ü"]]),
         (STRING, np.array(numbers), [["1", "2"], ["3", "4"]]),
     ]
 
@@ -215,28 +205,16 @@ def test_an_array_of_another_type_is_cast_as_the_hint_says(element: int, array: 
     assert bind(bound, eval(code, SCOPE, {"array": array})).tolist() == expected
 
 
-def test_rows_of_pandas_are_bound_as_the_hint_says() -> None:
-    pandas = pytest.importorskip("pandas")
-    table = pandas.DataFrame({"a": [1, 2], "x": [3.5, 4.5]})
-    rows = [table.iloc[0], table.iloc[1]]
-    bound = open_binding(unary(shape=["n", 2]))
-    code = find_code(r"np\.stack.*(?=\.)", refuse(bound, rows))
-    assert bind(bound, eval(code, SCOPE, {"values": rows})).tolist() == [[1, 3.5], [2, 4.5]]
-
-
 @pytest.mark.parametrize(
     ("element", "value", "says"),
     [
-        (FLOAT, [[1.0, 2.0], [3.0]], "these have 2 and 1. Pad them"),
-        (FLOAT, [[[1.0], [2.0]], [[3.0], [4.0, 5.0]]], "these have 1 and 2. Pad them"),
-        (FLOAT, [[1.0, 2.0], 3.0], "mixes rows and single elements"),
+        (FLOAT, [[1.0, 2.0], [3.0]], "with rows of one length"),
         (FLOAT, [np.zeros((2, 2)), np.zeros((2, 3))], "a list of numbers"),
-        (FLOAT, [np.array(1.0), np.array(2.0)], r"np\.stack\(values\)\.astype\(np\.float32\)\[None\]"),
-        (FLOAT, [1.0, None], "element 1 is NoneType None"),
-        (FLOAT, [1.0, 1e300], r"element 1 is float 1e\+300"),
-        (FLOAT, np.array([[1.0, None]], object), r"The array contains None \(NoneType\)"),
-        (INT64, np.array([[1, 2.5]], object), r"The array contains 2\.5 \(float\)"),
-        (STRING, [b"a", b"b"], r"\[text\.decode\(\) for text in values\]"),
+        (FLOAT, [1.0, None], "a list of numbers"),
+        (FLOAT, [1.0, 1e300], r"a list of numbers from -3\.40282e\+38 to 3\.40282e\+38"),
+        (FLOAT, np.array([[1.0, None]], object), "Bind a numpy array of float32, a tensor such as TensorFloat"),
+        (INT64, np.array([[1, 2.5]], object), "a list of whole numbers from -9223372036854775808"),
+        (STRING, [b"a", b"b"], "Bind a numpy array of str, a tensor such as TensorString"),
     ],
 )
 def test_what_is_wrong_with_a_list_is_said(element: int, value: Any, says: str) -> None:
@@ -303,8 +281,7 @@ def result_of_a_map() -> Any:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_floats_of_a_picture_are_asked_for_their_range(dtype: Any) -> None:
     hint = refuse(open_binding(unary(shape=(1, 3, 8, 6))), np.zeros((8, 6, 3), dtype)).hint
-    assert "[None] if its numbers are already prepared for the model. For a picture, bind ImageFeature" in hint
-    assert "array = (array * 255).round().astype(np.uint8)" in hint
+    assert "[None] if its numbers are already prepared for the model; otherwise, bind a picture of uint8." in hint
 
 
 def test_integers_that_a_cast_may_wrap_are_asked_for_their_range() -> None:
