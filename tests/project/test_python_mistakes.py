@@ -206,7 +206,7 @@ TAUGHT = (
     ("bind(IMAGE, FRAME, {'BitmapPixelFormat': RGB8})", "ImageFeatureValue.from_array(array, pixel_format)"),
     (
         "bind(IMAGE, np.zeros((3, 4, 6), np.uint8), {'BitmapPixelFormat': RGB8})",
-        "array.transpose(1, 2, 0)",
+        "Expected an array of height x width x 3 of uint8 for RGB8, got 3x4x6 of uint8. Convert the array",
         "bind(IMAGE, np.zeros((3, 4, 6), np.uint8).transpose(1, 2, 0), {'BitmapPixelFormat': RGB8})",
     ),
     (

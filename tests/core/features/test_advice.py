@@ -143,47 +143,6 @@ def test_bytes_become_pictures(sizes: tuple[int, ...], image: str) -> None:
     np.testing.assert_array_equal(result, bgr.transpose(2, 0, 1)[None].astype(np.float32))
 
 
-LEVELS = np.random.default_rng(1).integers(0, 256, (8, 6, 3), np.uint8)
-
-
-@pytest.mark.parametrize(
-    "array",
-    [
-        LEVELS / np.float32(255),
-        LEVELS.astype(np.float64),
-        LEVELS.astype(np.int64),
-        LEVELS.transpose(2, 0, 1),
-        LEVELS.transpose(2, 0, 1)[None],
-        (LEVELS / 255.0).transpose(2, 0, 1),
-        LEVELS[None],
-    ],
-)
-def test_an_array_that_from_array_refuses_becomes_the_picture(array: Any) -> None:
-    for pixel_format in (BitmapPixelFormat.RGB8, None):
-        with pytest.raises(InvalidArgumentError) as info:
-            ImageFeatureValue.from_array(array, pixel_format)
-        code = find_code(r"Pass (.*?)\.(?: |$)(?=If|$)", info.value).removeprefix("Pass ").rstrip(". ")
-        picture = ImageFeatureValue.from_array(eval(code, SCOPE, {"array": array}), BitmapPixelFormat.RGB8)
-        np.testing.assert_array_equal(picture.to_numpy(), LEVELS)
-
-
-def test_numbers_that_are_no_levels_are_bound_as_they_are() -> None:
-    with pytest.raises(InvalidArgumentError, match=r"not levels from 0 to 255\. Bind the array itself"):
-        ImageFeatureValue.from_array(LEVELS / 255.0 - 0.5, BitmapPixelFormat.RGB8)
-
-
-@pytest.mark.parametrize(
-    ("channels", "stated", "right"),
-    [(4, "RGB8", "RGBA8"), (3, "RGBA8", "RGB8"), (3, "GRAY8", "RGB8"), (1, "BGR8", "GRAY8")],
-)
-def test_a_format_of_other_channels_names_the_right_one(channels: int, stated: str, right: str) -> None:
-    array = np.zeros((8, 6, channels), np.uint8)
-    with pytest.raises(InvalidArgumentError) as info:
-        ImageFeatureValue.from_array(array, BitmapPixelFormat[stated])
-    assert find_code(r"(?<=BitmapPixelFormat\.)\w+", info.value) == right
-    ImageFeatureValue.from_array(array, BitmapPixelFormat[right])
-
-
 # Types
 
 

@@ -111,12 +111,12 @@ class SoftwareBitmap(Object, Closeable):
             pixel_format = BitmapPixelFormat.GRAY8
         if pixel_format is None and pixels.dtype not in (np.uint8, np.uint16):
             message = f"Expected an array of uint8 or uint16, got {_describe(pixels)}."
-            raise InvalidArgumentError(message, hint=_suggest_fix(pixels))
+            raise InvalidArgumentError(message, hint=_NO_PIXELS)
         if pixel_format is None:
             raise InvalidArgumentError(
                 "The channel order of the array is not specified.",
                 hint="Specify BitmapPixelFormat.RGB8 for arrays from Pillow, imageio and matplotlib, BGR8 for OpenCV, "
-                f"or GRAY8 for one channel. {_suggest_fix(pixels)}".rstrip(),
+                "or GRAY8 for one channel.",
             )
         layout = find_layout(pixel_format)
         # Many libraries make gray pictures of height x width x 1.
@@ -130,7 +130,7 @@ class SoftwareBitmap(Object, Closeable):
             raise InvalidArgumentError(
                 f"Expected an array of {expected} of {np.dtype(layout.dtype).name} for "
                 f"{BitmapPixelFormat(pixel_format).name}, got {_describe(pixels)}.",
-                hint=_suggest_fix(pixels, BitmapPixelFormat(pixel_format)),
+                hint=_NO_PIXELS,
             )
         if pixels.size == 0:
             raise InvalidArgumentError(f"The array {_describe(pixels)} has no pixels.")
@@ -349,31 +349,14 @@ def encode_png(image: Image, longest: int) -> bytes:
     return memory.getvalue()
 
 
+_NO_PIXELS = (
+    "Convert the array, or specify the format of its channels. If its numbers are prepared for the model, bind the "
+    "array itself: binding.bind(name, array)."
+)
+
+
 def _describe(array: Pixels) -> str:
     return f"{'x'.join(map(str, array.shape)) or 'a scalar'} of {array.dtype.name}"
-
-
-def _suggest_fix(array: Pixels, pixel_format: BitmapPixelFormat | None = None) -> str:
-    """How an array that is refused becomes a picture: code, and the format for its channels."""
-    code = "array"
-    if array.ndim == 4 and len(array):
-        array, code = array[0], "array[0]"
-    if array.ndim == 3 and array.shape[0] in (1, 3, 4) and array.shape[2] not in (1, 3, 4):
-        array, code = array.transpose(1, 2, 0), f"{code}.transpose(1, 2, 0)"
-    if array.dtype.kind in "fiu" and array.dtype.itemsize > 1 + (array.dtype.kind == "u"):
-        lowest, highest = (float(array.min()), float(array.max())) if array.size else (0.0, 0.0)
-        if not 0 <= lowest <= highest <= 255:
-            return "The numbers are not levels from 0 to 255. Bind the array itself: binding.bind(name, array)."
-        is_share = array.dtype.kind == "f" and highest <= 1
-        code = f"({code} * 255).round().astype(np.uint8)" if is_share else f"{code}.round().astype(np.uint8)"
-    hints = [f"Pass {code}."] if code != "array" else []
-    if array.dtype.kind == "f":
-        hints.append("If the numbers are prepared for the model, bind the array itself: binding.bind(name, array).")
-    channels = array.shape[2] if array.ndim == 3 else 1
-    names = {1: "GRAY8", 3: "RGB8 or, from OpenCV, BGR8", 4: "RGBA8 or, from OpenCV, BGRA8"}
-    if pixel_format is not None and channels in names and find_layout(pixel_format).channels != channels:
-        hints.append(f"For such an array, pass BitmapPixelFormat.{names[channels]}.")
-    return " ".join(hints)
 
 
 class VideoFrame(Closeable, Object):
