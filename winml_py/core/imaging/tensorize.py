@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache
 
 import numpy as np
 
@@ -232,25 +231,9 @@ def _look_up(plane: Pixels, numbers: Array, slot: Array) -> None:
     import cv2
 
     words = _choose_lut_dtype(numbers.dtype)
-    # OpenCV 5 looks up 16 bits at once: for float16, two bytes that lie side by side.
-    if numbers.dtype == np.float16 and cv2.getVersionMajor() >= 5 and plane.size >= 1 << 16:
-        count = plane.size // 2 * 2
-        pairs = plane.reshape(1, -1)[:, :count].view(np.uint16)
-        cv2.LUT(pairs, _make_pair_table(numbers.tobytes()), slot.reshape(1, -1)[:, :count].view(np.int32))
-        slot.reshape(-1)[count:] = numbers[plane.reshape(-1)[count:]]
-        return
     cv2.LUT(plane, numbers.view(words), slot.view(words))
 
 
 def _choose_lut_dtype(dtype: DType) -> DType:
     """The type that OpenCV sees: it has no look-up for float16, so it moves the 16 bits as an integer."""
     return np.dtype(np.int16) if dtype == np.float16 else dtype
-
-
-@lru_cache(16)
-def _make_pair_table(numbers: bytes) -> Array:
-    """The float16 numbers for each pair of bytes that lie side by side: half as many look-ups."""
-    halves = np.frombuffer(numbers, np.uint16)
-    low, high = np.meshgrid(halves, halves)
-    first, second = (low, high) if sys.byteorder == "little" else (high, low)
-    return np.stack([first, second], axis=-1).reshape(-1).view(np.int32)
