@@ -148,15 +148,25 @@ PUBLISHED: dict[str, Config] = {
         "do_resize": True, "do_rescale": True, "rescale_factor": 0.00392156862745098,
         "image_processor_type": "SuperPointImageProcessor", "size": {"height": 480, "width": 640},
     },
-    "google/vivit-b-16x2-kinetics400": {
-        **DONE, **HALF, "do_normalize": False, "image_processor_type": "VivitImageProcessor",
-        "crop_size": square(224), "do_center_crop": True, "offset": True, "resample": 2,
-        "rescale_factor": 0.00784313725490196, "size": {"shortest_edge": 256},
-    },
 }  # fmt: skip
 """Settings as models on the Hugging Face Hub are published with, old and new."""
 
 REFUSED: dict[str, tuple[Config, str]] = {
+    "google/vivit-b-16x2-kinetics400": (
+        {
+            **DONE,
+            **HALF,
+            "do_normalize": False,
+            "image_processor_type": "VivitImageProcessor",
+            "crop_size": square(224),
+            "do_center_crop": True,
+            "offset": True,
+            "resample": 2,
+            "rescale_factor": 0.00784313725490196,
+            "size": {"shortest_edge": 256},
+        },
+        "is not known",
+    ),
     "google/owlv2-base-patch16": (
         {**DONE, **CLIP, "image_processor_type": "Owlv2ImageProcessor", "size": square(960), "do_pad": True},
         "is not known",

@@ -223,7 +223,7 @@ def _read_or_refuse(config: hub.Config) -> ImageContract | str:
         return "refused"
 
 
-@pytest.mark.parametrize("kind", sorted(PROCESSORS.keys() - {"GLPN", "VideoMAE", "Vivit"}))  # which have no fast twin
+@pytest.mark.parametrize("kind", sorted(PROCESSORS.keys() - {"GLPN"}))  # which has no fast twin
 def test_a_fast_processor_has_its_own_defaults(kind: str) -> None:
     defaults = {"default_to_square": True, **_read_fast_defaults(kind)}
     is_square = defaults.pop("default_to_square")

@@ -110,8 +110,7 @@ def _read_geometry(settings: ProcessorSettings, processor: Processor) -> Geometr
 def _read_numbers(settings: ProcessorSettings) -> dict[str, Any]:
     """Range, mean and std: number = ((byte * factor - offset) - mean) / std."""
     factor = settings.read_number("rescale_factor") if settings.is_on("do_rescale") else 1.0
-    is_offset = settings.is_on("do_rescale") and (settings.is_on("offset") or settings.is_on("rescale_offset"))
-    offset = 1.0 if is_offset else 0.0
+    offset = 1.0 if settings.is_on("do_rescale") and settings.is_on("rescale_offset") else 0.0
     mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
     if settings.is_on("do_normalize"):
         mean, std = _read_channels(settings, "image_mean"), _read_channels(settings, "image_std")
@@ -296,13 +295,8 @@ PROCESSORS: dict[str, Processor] = {
         rules.textnet,
         _NORMALISED | _IMAGENET | {"size": 640, "size_divisor": 32, "resample": 2} | _crop_to(224, crops=False),
     ),
-    "VideoMAE": Processor(rules.scale_shortest, _NORMALISED | _HALF | {"size": 224, "resample": 2} | _crop_to(224)),
     "Vilt": Processor(rules.vilt, _PLAIN | _HALF | {"size": 384, "size_divisor": 32, "do_pad": True}),
     "ViT": Processor(rules.stretch, _NORMALISED | _HALF | {"size": 224, "resample": 2}),
-    "Vivit": Processor(
-        rules.scale_shortest,
-        _NORMALISED | _HALF | {"size": 256, "resample": 2, "rescale_factor": 1 / 127.5, "offset": True} | _crop_to(224),
-    ),
     "Yolos": Processor(rules.detr, _DETR, {"multiple": 16}),
 }
 """Keyed by the first part of their name: `ViT` of ViTImageProcessor, ViTImageProcessorFast and ViTFeatureExtractor."""
