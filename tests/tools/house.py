@@ -30,21 +30,21 @@ PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
     # What was measured, rounded up.
-    "lines of code": 26_786,
-    "lines of code in core/": 14_703,
-    "lines of docstrings": 8_069,
-    "files": 218,
+    "lines of code": 26_380,
+    "lines of code in core/": 14_340,
+    "lines of docstrings": 7_990,
+    "files": 216,
     "options of commands": 93,
-    "words of docs": 46_376,
-    "lines of code of tests": 36_875,
-    "inner names that capabilities use": 91,
+    "words of docs": 46_220,
+    "lines of code of tests": 36_560,
+    "inner names that capabilities use": 90,
     # What was measured.
-    "names in __all__": 69,
+    "names in __all__": 67,
     "binding classes of engines": 3,
     "files from bind of a JPEG to the engine": 12,
     "files of evaluate_features": 7,
     "modules in a circle": 0,
-    "test files that import winml_py.core": 36,
+    "test files that import winml_py.core": 35,
 }
 """`--check` fails above these. A change that needs more raises its line, and says what it needs it for."""
 
