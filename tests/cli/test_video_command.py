@@ -69,6 +69,15 @@ def test_frames_are_those_of_the_loop_by_hand(video: Path, tmp_path: Path, name:
     assert cv2.VideoCapture(str(tmp_path / name)).get(cv2.CAP_PROP_FPS) == 12
 
 
+def test_a_video_that_is_cut_off_is_a_failure(video: Path, tmp_path: Path) -> None:
+    data = video.read_bytes()
+    video.write_bytes(data[: len(data) // 2])
+    assert 0 < len(frames(video)) < 9
+    message = require_failure(4, "run", EDGES, video, "--output", tmp_path / "out.mp4")
+    assert f"{video} is cut off: the video has {len(data) // 2:,} bytes, but declares {len(data):,}." in message
+    assert os.listdir(tmp_path) == ["in.avi"]
+
+
 def test_videos_and_pictures_into_a_folder(video: Path, tmp_path: Path) -> None:
     unnamed = video.with_name("recording")  # its content says that it is a video
     shutil.copy(video, unnamed)

@@ -24,7 +24,7 @@ from ..base.arguments import (
 )
 from ..base.winrt_object import Closeable
 from .bitmap import SoftwareBitmap, VideoFrame
-from .video_files import require_video
+from .video_files import require_whole_video
 
 
 class VideoReader(Closeable):
@@ -44,7 +44,8 @@ class VideoReader(Closeable):
     Raises:
         PictureNotFoundError: there is no such file.
         InvalidArgumentError: neither a path nor the number of a camera, or no such policy.
-        PictureError: it is not a readable video; it is a list or a pattern of other files; or there is no such camera.
+        PictureError: it is not a readable video, or is cut off; it is a list or a pattern of other files; or there is
+            no such camera.
 
     Example:
         >>> from winml_py import VideoReader
@@ -222,7 +223,7 @@ def _open_capture(source: object, name: str) -> Any:
         if not os.path.isfile(source):
             raise PictureNotFoundError(f"{os.fspath(source)}: The video does not exist.", hint=suggest_path(source))
         path = os.path.abspath(os.fsdecode(source))  # absolute, because OpenCV takes "concat:a.mp4" for a protocol
-        require_video(path, name)
+        require_whole_video(path, name)
         native, hint = cv2.VideoCapture(path), "Convert it to a format that OpenCV can read."
     if not native.isOpened():
         native.release()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from typing import BinaryIO
 
 from ...errors import PictureError
 from ..base.arguments import is_address
@@ -16,8 +17,9 @@ HEAD = 16
 """How many bytes identify a video."""
 
 _PICTURE_BRANDS = (b"avif", b"avis", b"heic", b"heix", b"mif1", b"msf1")
+_EBML, _SEGMENT = b"\x1a\x45\xdf\xa3", b"\x18\x53\x80\x67"
 _STARTS = (
-    b"\x1a\x45\xdf\xa3",  # Matroska and WebM
+    _EBML,  # Matroska and WebM
     b"\x00\x00\x01\xba",  # MPEG
     b"\x00\x00\x01\xb3",
     b"\x30\x26\xb2\x75\x8e\x66\xcf\x11",  # ASF: .wmv
@@ -61,15 +63,17 @@ _TWO_PACKETS = 200
 """How many bytes identify MPEG-TS, whose packets all begin alike."""
 
 
-def require_video(path: str, name: str) -> None:
-    """Refuses a file that names other files, which OpenCV would read.
+def require_whole_video(path: str, name: str) -> None:
+    """Refuses a file that names other files, which OpenCV would read, and a video that is cut off.
 
     Raises:
-        PictureError: it does not begin like a video, or its name is a pattern.
+        PictureError: it does not begin like a video, its name is a pattern, or it ends before its stated end.
     """
     try:
         with open(path, "rb") as file:
             head = file.read(_TWO_PACKETS)
+            size = file.seek(0, os.SEEK_END)
+            stated = _read_stated_size(file, size)
     except OSError as error:
         raise PictureError(f"{name} cannot be opened as a video: {error.strerror or error}.") from error
     require_no_pointer(head, name, "a video", PictureError)
@@ -81,9 +85,43 @@ def require_video(path: str, name: str) -> None:
             f"{name} cannot be opened as a video: {reason}.",
             hint="Pass a single video file. Lists, playlists and patterns of other files are not supported.",
         )
+    if stated > size:
+        raise PictureError(
+            f"{name} is cut off: the video has {size:,} bytes, but declares {stated:,}.",
+            hint="Copy or download it again. To keep the part that exists, run ffmpeg -i FILE -c copy NEW.mkv.",
+        )
 
 
 def _is_video_start(head: bytes) -> bool:
     # Each packet of MPEG-TS begins with G, and has 188 bytes; in some files, a time of 4 bytes comes before it.
     is_transport_stream = b"G" in (head[:1], head[4:5]) and b"G" in (head[188:189], head[196:197])
     return is_transport_stream or is_video_content(head) or head[4:8] in _BOXES or head.startswith(_RARE_STARTS)
+
+
+def _read_stated_size(file: BinaryIO, size: int) -> int:
+    """The end of the last of a file's outermost parts that states its length, possibly beyond the end of the file."""
+    end = 0
+    while end < size:
+        file.seek(end)
+        if not (length := _read_part_length(file.read(HEAD))):
+            break
+        end += length
+    return end
+
+
+def _read_part_length(head: bytes) -> int:
+    """Bytes of the chunk of RIFF, the box of MP4 or the element of Matroska that begins so; 0 where unknown."""
+    if head.startswith(b"RIFF"):
+        length = int.from_bytes(head[4:8], "little")
+        return 8 + length if length < 0xFFFFFFFF else 0  # the writer could not go back and set it
+    if head[4:8] in _BOXES:
+        length = int.from_bytes(head[:4], "big")
+        return int.from_bytes(head[8:16], "big") if length == 1 else length
+    if head.startswith((_EBML, _SEGMENT)) and len(head) == HEAD:
+        # The length follows the four bytes of the name. Its leading zero bits say how many bytes it has; seven bits of
+        # each are the number, and all ones mean that it is unknown.
+        width = 9 - head[4].bit_length()
+        largest = (1 << 7 * width) - 1
+        length = int.from_bytes(head[4 : 4 + width], "big") & largest
+        return 4 + width + length if length != largest else 0
+    return 0
