@@ -738,16 +738,16 @@ print(session.evaluate_features(image).outputs["probabilities"].to_numpy().shape
 
 def test_the_command_goes_on_with_the_next_input(monkeypatch: pytest.MonkeyPatch) -> None:
     processes: list[int] = []
-    evaluate = LearningModelSession.evaluate_features
+    evaluate = LearningModelSession.evaluate_many
 
-    def end_the_first(session: LearningModelSession, values: Any) -> Any:
+    def end_the_first(session: LearningModelSession, inputs: Any, **options: Any) -> Any:
         processes.append(number(session))
         if len(processes) == 1:
             send_signal(processes[0], "SIGSEGV")
             wait_until(lambda: session.is_lost)  # one of its threads may answer before the signal ends it
-        return evaluate(session, values)
+        return evaluate(session, inputs, **options)
 
-    monkeypatch.setattr(LearningModelSession, "evaluate_features", end_the_first)
+    monkeypatch.setattr(LearningModelSession, "evaluate_many", end_the_first)
     seven = str(PICTURES / "seven.png")
     done = call("run", "--isolated", str(MODELS / "digits.onnx"), seven, seven, "--json")
     first, second = json.loads(done.stdout)["results"]

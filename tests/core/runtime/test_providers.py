@@ -275,7 +275,8 @@ def test_core_ml_has_a_folder_of_compiled_models_for_each_content(
     path.write_bytes(unary("Sqrt", [2]))
     assert [evaluate(), evaluate()] == [[2, 1], [2, 1]]
     assert len(compiled) == 2
-    assert set(compiled) == {str(saved.path) for saved in cache.list_saved_models()}
+    saved = [Path(model.path, "compiled.mlmodelc") for model in cache.list_saved_models()]
+    assert [file.read_text() for file in saved] == ["compiled"] * 2
     folders.clear()
     evaluate(weights=Weights.PRIVATE)
     evaluate(provider_options={"ModelCacheDirectory": str(tmp_path)})
