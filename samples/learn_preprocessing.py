@@ -63,7 +63,7 @@ def main() -> None:
 
     learned = learn_contract(prepare, model=model)
     write_contract("shapes_exported.onnx", "shapes_right.onnx", learned.contract)
-    write_samples("shapes_right.onnx", "shapes_right.onnx", [picture], force=True)
+    write_samples("shapes_right.onnx", [picture], force=True)
     print(f"learned: {learned.contract.describe()}: {find(LearningModel.load('shapes_right.onnx'), picture)}")
     print(f"{learned.mean_difference:.2f} levels from the training's own tensors, on {learned.checked_on} pictures")
 

@@ -144,7 +144,8 @@ def match_inputs(model: LearningModel, values: Mapping[str, Any], *, any_name: b
         if feature is None or feature.name in matched:
             problem = "is not an input of the model" if feature is None else "specifies the same input as another name"
             raise InvalidArgumentError(f"{key!r} {problem}.", hint=f"Pass a value for each of: {', '.join(features)}.")
-        matched[feature.name] = read_file(value) if is_file(value, feature) else value
+        is_path = isinstance(value, (str, os.PathLike)) and find_bytes_format(model, feature) is not None
+        matched[feature.name] = read_file(value) if is_path or is_file(value, feature) else value
     return matched
 
 

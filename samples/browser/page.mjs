@@ -2,7 +2,7 @@
 //
 // It needs two things beside it, and then nothing from the network:
 //   model.onnx    of `winml-py contract MODEL --build-in --answers auto --output model.onnx`;
-//                 index.html?model=other.onnx takes another. If MODEL.answers.json is there, the page checks itself.
+//                 index.html?model=other.onnx takes another. The page checks the model's samples.
 //   dist/         the folder of that name in the package onnxruntime-web from npm, 1.30.0.
 // Browsers load modules from servers only: `python -m http.server` in the folder above, and open /browser/.
 import * as ort from "./dist/ort.wasm.bundle.min.mjs";
@@ -132,11 +132,14 @@ async function start() {
     by("place").classList.remove("over");
     take(event.dataTransfer.files[0]);
   };
-  const answers = await fetch(`${path}.answers.json`);
-  const wrong = answers.ok ? await check(ort, session, await answers.json()) : [];
+  const read = async (name) => {
+    const file = await fetch(new URL(name, new URL(path, location.href)));
+    return file.ok ? new Uint8Array(await file.arrayBuffer()) : null;
+  };
+  const { count, wrong } = await check(ort, session, read);
   const names = wrong.map(({ name }) => name).join(", ");
   if (wrong.length) say(`Do not trust it: known answers differ here, of ${names}.`);
-  else say(answers.ok ? "It gives its known answers." : "Ready.");
+  else say(count ? "It gives its known answers." : "Ready.");
 }
 
 start().catch((error) => say(`${path}: ${error.message ?? error}`));

@@ -1,18 +1,44 @@
 // Does a model give its known answers here? In Node and in browsers.
 //
-// `winml-py contract MODEL --sample PICTURE` writes MODEL.answers.json beside a model with a built-in contract: small
-// pictures as bytes, and numbers of the outputs for them. In a folder with onnxruntime-node or onnxruntime-web from npm:
+// `winml-py run MODEL PICTURE --record` writes folders test_data_set_0, test_data_set_1, ... beside a model: the pixels
+// of pictures, for a model with a built-in contract, and the answers. In a folder with onnxruntime-node or
+// onnxruntime-web from npm:
 //
 //     node check.mjs MODEL.onnx [onnxruntime-web]
 
-// The example picture: rings that become narrower, which every kernel scales to something else.
-function waves(shape, seed) {
-  const [height, width, channels] = shape.slice(-3);
-  const data = new Uint8Array(height * width * channels);
-  for (let y = 0, i = 0; y < height; y++)
-    for (let x = 0; x < width; x++)
-      for (let channel = 1; channel <= channels; channel++) data[i++] = ((x * x + y * y) * (channel + seed)) / 32;
-  return data;
+// The largest right difference. Sums in another order differ by a hundredth of it, and half precision by more.
+const TOLERANCE = 1e-4;
+
+// The element types of ONNX, by their numbers; ones without numbers are texts.
+const TYPES = {
+  1: ["float32", Float32Array], 2: ["uint8", Uint8Array], 3: ["int8", Int8Array], 4: ["uint16", Uint16Array],
+  5: ["int16", Int16Array], 6: ["int32", Int32Array], 7: ["int64", BigInt64Array], 8: ["string"],
+  9: ["bool", Uint8Array], 10: ["float16", Uint16Array], 11: ["float64", Float64Array], 12: ["uint32", Uint32Array],
+  13: ["uint64", BigUint64Array],
+};
+
+// The tensor in a file of protobuf: its fields are 1, a size; 2, the type; 6, a text; and 9, the numbers as bytes.
+function readTensor(file) {
+  if (!file) return null;
+  const dims = [], texts = [];
+  let at = 0, type = 0, bytes = new Uint8Array();
+  const readNumber = () => {
+    for (let number = 0, factor = 1; ; factor *= 128) {
+      number += (file[at] & 127) * factor;
+      if (file[at++] < 128) return number;
+    }
+  };
+  while (at < file.length) {
+    const tag = readNumber(), value = readNumber(), field = tag >> 3; // a number, or the length of what follows
+    if (field === 1) dims.push(value);
+    if (field === 2) type = value;
+    if (tag % 8 !== 2) continue;
+    const content = file.slice(at, (at += value));
+    if (field === 6) texts.push(new TextDecoder().decode(content));
+    if (field === 9) bytes = content;
+  }
+  const [name, Numbers] = TYPES[type];
+  return { type: name, dims, data: Numbers ? new Numbers(bytes.buffer) : texts };
 }
 
 // A tensor's numbers; onnxruntime gives float16 as its bits where the engine has no Float16Array.
@@ -25,63 +51,62 @@ function numbersOf({ type, data }) {
   });
 }
 
-// How far an output is from the known one, as a share of the largest numbers of its channel; Infinity if it is another.
-function difference(known, tensor) {
-  if (tensor === undefined || known.shape.join() !== tensor.dims.join()) return Infinity;
-  if ((known.kind === "float") !== tensor.type.startsWith("float")) return Infinity;
-  const numbers = numbersOf(tensor);
-  if (known.kind !== "float") {
-    // Texts, integers and booleans are equal or not; bytes are levels, as in pictures, and may be one off.
-    const text = (value) => String(typeof value === "boolean" ? Number(value) : value);
-    const isEqual = (came, value) => (known.kind === "byte" ? Math.abs(came - value) <= 1 : text(came) === text(value));
-    return known.positions.every((position, i) => isEqual(numbers[position], known.values[i])) ? 0 : Infinity;
-  }
-  let largest = 0;
-  known.positions.forEach((position, i) => {
-    const came = numbers[position], value = known.values[i]; // JSON has no NaN or infinity: they are texts
-    const isSame = typeof value === "string" && String(came).toLowerCase().slice(0, 3) === value.slice(0, 3);
-    const share = isSame ? 0 : Math.abs(came - value) / known.scales[i];
-    largest = Math.max(largest, Number.isNaN(share) ? Infinity : share);
+// How far an output is from its answer, as a share of the largest number of its channel; Infinity if it is another.
+function difference(answer, tensor) {
+  if (!answer || !tensor || answer.type !== tensor.type || answer.dims.join() !== tensor.dims.join()) return Infinity;
+  const { type, dims } = answer, wanted = numbersOf(answer), came = numbersOf(tensor);
+  if (!type.startsWith("float")) return wanted.every((value, i) => value === came[i]) ? 0 : Infinity;
+  // Boxes in pixels may be beside scores up to 1. The channels are the last sizes, or the second ones if these are fewer.
+  const axis = dims.length > 2 && dims[1] <= dims.at(-1) ? 1 : dims.length - 1;
+  const step = dims.slice(axis + 1).reduce((product, size) => product * size, 1);
+  const channels = wanted.length < 16 * dims[axis] ? 1 : dims[axis] ?? 1; // a short one has no scale of its own
+  const channelOf = (i) => Math.floor(i / step) % channels, scales = new Float64Array(channels);
+  wanted.forEach((value, i) => {
+    if (Number.isFinite(value)) scales[channelOf(i)] = Math.max(scales[channelOf(i)], Math.abs(value));
   });
-  const finite = numbers.filter(Number.isFinite); // their mean stands for all numbers that are not stored
-  if (!finite.length) return largest;
-  const mean = finite.reduce((sum, number) => sum + number, 0) / finite.length;
-  return Math.max(largest, Math.abs(mean - known.mean[0]) / Math.max(...known.scales));
+  const least = scales.reduce((one, other) => Math.max(one, other), 0) / 1000 || 1;
+  const shares = Float64Array.from(wanted, (value, i) => {
+    const share = Object.is(value, came[i]) ? 0 : Math.abs(value - came[i]) / Math.max(scales[channelOf(i)], least);
+    return Number.isNaN(share) ? Infinity : share;
+  });
+  return shares.reduce((one, other) => Math.max(one, other), 0);
 }
 
 /**
- * Evaluates the known pictures, and lists the outputs that differ from the known answers: the sample's number, the
- * output's name, and by how much it differs. An empty list means that the model answers here as where it was made.
+ * Evaluates the samples beside a model, and lists the outputs that differ from their answers: the sample's number, the
+ * output's name, and by how much it differs. With an empty list, the model answers here as where it was made.
  *
  * @param ort onnxruntime-node or onnxruntime-web
  * @param session an InferenceSession of the model
- * @param answers the content of MODEL.answers.json
+ * @param read reads a file beside the model as a Uint8Array, or gives null if there is none
+ * @returns the number of samples, and the list: { count, wrong }
  */
-export async function check(ort, session, answers) {
+export async function check(ort, session, read) {
   const wrong = [];
-  for (const [sample, { inputs, outputs }] of answers.samples.entries()) {
-    const feeds = {};
-    for (const [name, { shape, bytes, seed }] of Object.entries(inputs)) {
-      const data = bytes === undefined ? waves(shape, seed) : Uint8Array.from(atob(bytes), (c) => c.charCodeAt(0));
-      feeds[name] = new ort.Tensor("uint8", data, shape);
-    }
-    const came = await session.run(feeds);
-    for (const known of outputs) {
-      const by = difference(known, came[known.name]);
-      if (!(by <= known.tolerance)) wrong.push({ sample, name: known.name, difference: by, tolerance: known.tolerance });
-    }
+  for (let sample = 0; ; sample++) {
+    const readAll = (kind, names) =>
+      Promise.all(names.map(async (_, i) => readTensor(await read(`test_data_set_${sample}/${kind}_${i}.pb`))));
+    const inputs = await readAll("input", session.inputNames), outputs = await readAll("output", session.outputNames);
+    if (!inputs.every(Boolean)) return { count: sample, wrong };
+    const feeds = inputs.map(({ type, data, dims }, i) => [session.inputNames[i], new ort.Tensor(type, data, dims)]);
+    const came = await session.run(Object.fromEntries(feeds));
+    outputs.forEach((answer, i) => {
+      const name = session.outputNames[i], by = difference(answer, came[name]);
+      if (!(by <= TOLERANCE)) wrong.push({ sample, name, difference: by });
+    });
   }
-  return wrong;
 }
 
 if (globalThis.process?.argv[1]?.endsWith("check.mjs")) {
   const { readFile } = await import("node:fs/promises");
   const { createRequire } = await import("node:module");
+  const { dirname, join } = await import("node:path");
   const [model, runtime = "onnxruntime-node"] = process.argv.slice(2);
   const ort = createRequire(`${process.cwd()}/`)(runtime); // from the folder in which the program is called
   const session = await ort.InferenceSession.create(await readFile(model));
-  const wrong = await check(ort, session, JSON.parse(await readFile(`${model}.answers.json`, "utf8")));
+  const read = async (name) => new Uint8Array(await readFile(join(dirname(model), name))); // a copy of its own
+  const { count, wrong } = await check(ort, session, (name) => read(name).catch(() => null));
   for (const { sample, name, difference } of wrong) console.log(`sample ${sample}: ${name} differs by ${difference}`);
-  console.log(wrong.length ? "wrong" : "right");
-  process.exit(wrong.length ? 1 : 0); // onnxruntime-web's threads would keep the process alive
+  console.log(!count ? "no samples" : wrong.length ? "wrong" : "right");
+  process.exit(wrong.length || !count ? 1 : 0); // onnxruntime-web's threads would keep the process alive
 }

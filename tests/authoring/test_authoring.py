@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from helpers.models import FLOAT, data, model, tensor, unary
-from helpers.paths import MODELS, PICTURES
+from helpers.paths import MODELS
 from winml_py import (
     BitmapPixelFormat,
     ImageContract,
@@ -22,7 +22,7 @@ from winml_py import (
     TensorKind,
     TensorLayout,
 )
-from winml_py.authoring import build_in, write_contract, write_samples
+from winml_py.authoring import build_in, write_contract
 from winml_py.float16 import convert
 
 RGB8 = BitmapPixelFormat.RGB8
@@ -59,7 +59,7 @@ def test_the_source_is_written_over_with_force(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["m.onnx", "m.onnx.data", "preprocessor_config.json", "link"])
-@pytest.mark.parametrize("function", ["write_contract", "write_samples", "build_in", "convert"])
+@pytest.mark.parametrize("function", ["write_contract", "build_in", "convert"])
 def test_a_copy_replaces_no_file_that_it_is_made_from(tmp_path: Path, function: str, name: str) -> None:
     proto = onnx.load(MODELS / "digits.onnx")
     path, folder = tmp_path / "m.onnx", tmp_path
@@ -71,7 +71,6 @@ def test_a_copy_replaces_no_file_that_it_is_made_from(tmp_path: Path, function: 
         (folder / "link").symlink_to("m.onnx.data")
     write = {
         "write_contract": lambda **options: write_contract(folder, folder / name, ImageContract(), **options),
-        "write_samples": lambda **options: write_samples(folder, folder / name, [{}], **options),
         "build_in": lambda **options: build_in(folder, folder / name, pictures=BitmapPixelFormat.GRAY8, **options),
         "convert": lambda **options: convert(folder, folder / name, **options),
     }[function]
@@ -84,21 +83,12 @@ def test_a_copy_replaces_no_file_that_it_is_made_from(tmp_path: Path, function: 
     assert {file: file.read_bytes() for file in folder.iterdir()} == before
 
 
-def test_samples_and_labels_are_not_replaced(tmp_path: Path) -> None:
-    (tmp_path / "copy.onnx.answers.json").write_bytes((PICTURES / "seven.png").read_bytes())
-    (tmp_path / "labels.txt").write_text("0\n" * 10)
-    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
-    sample, labels = tmp_path / "copy.onnx.answers.json", tmp_path / "labels.txt"
-    for samples, destination in (
-        ([sample], tmp_path / "copy.onnx"),
-        ([{"image": sample}], tmp_path / "copy.onnx"),
-        ([sample], sample),
-    ):
-        with pytest.raises(InvalidArgumentError, match="This file is also the source"):
-            write_samples(MODELS / "digits.onnx", destination, samples)
+def test_labels_are_not_replaced(tmp_path: Path) -> None:
+    labels = tmp_path / "labels.txt"
+    labels.write_text("0\n" * 10)
     with pytest.raises(InvalidArgumentError, match="This file is also the source"):
         build_in(MODELS / "digits.onnx", labels, labels=labels)
-    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+    assert labels.read_text() == "0\n" * 10
 
 
 def test_which_inputs_become_images(tmp_path: Path) -> None:

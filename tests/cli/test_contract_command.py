@@ -118,7 +118,6 @@ def test_the_command_line_wants_a_contract_or_pictures_for_it(tmp_path: Path) ->
     for options, words in (
         ([], "Specify the contract with"),
         (["--from", "clip", "--pictures", "bgr"], "--pictures, --labels and --answers require --build-in"),
-        (["--from", "clip", "--sample", "example"], "--sample cannot be combined"),
         (["--from", "clip", "--learn", "module:function"], "Omit --from and --set"),
         (["--build-in"], "No input of the model has an image contract"),
     ):

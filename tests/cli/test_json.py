@@ -57,7 +57,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seven: Path, cat: Pa
     node = helper.make_node("SequenceConstruct", ["x", "x"], ["y"])
     Path("list.onnx").write_bytes(data([node], [tensor("x", [2])], [helper.make_value_info("y", kind)]))
     Path("large.onnx").write_bytes(unary("Log", [4, 10]))
-    write_samples("digits.onnx", "known.onnx", [{}])
+    shutil.copy("digits.onnx", "known.onnx")
+    write_samples("known.onnx", ["seven.png"])
     np.save("x.npy", np.ones(2, np.float32))
     np.save("zeros.npy", np.zeros((4, 10), np.float32))
     return tmp_path
@@ -68,7 +69,6 @@ CALLS: dict[str, str] = {
     "compare to infinity": "compare large.onnx zeros.npy --precision float32",
     "contract": "contract edges.onnx --from clip --output out.onnx",
     "contract built in": "contract digits.onnx --build-in --answers classes --output out.onnx",
-    "contract with a sample": "contract digits.onnx --sample seven.png --output out.onnx",
     "convert": "convert digits.onnx --output out.onnx",
     "devices": "devices",
     "doctor": "doctor",
@@ -80,6 +80,7 @@ CALLS: dict[str, str] = {
     "perf with a profile": "perf digits.onnx -n 2 --profile",
     "run": "run digits.onnx seven.png",
     "run a check": "run known.onnx --check",
+    "run and record": "run known.onnx seven.png --record --force",
     "run on two": "run edges.onnx seven.png broken.png",
     "run with a picture": "run edges.onnx cat.jpg --output out.png",
     "run a list": "run list.onnx x.npy",

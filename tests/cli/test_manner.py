@@ -100,8 +100,6 @@ def test_no_command_writes_over_a_setting_of_its_line(
         Path(name).write_text("0\n" * 10)
     for words, name, option in (
         (["run", DIGITS, seven, "--labels", "seven.npz", "--output", "./"], "./seven.npz", "--labels"),
-        (["contract", DIGITS, "--sample", "folder/*.png"], "folder/two.png", "--sample"),
-        (["contract", DIGITS, "--sample", "folder"], "folder/two.png", "--sample"),
     ):
         output = [] if "--output" in words else ["--output", name]
         assert f"{name}: {option} uses this file, and the output" in require_failure(2, *words, *output)
@@ -121,7 +119,6 @@ def test_no_command_writes_over_a_part_of_what_its_line_names(tmp_path: Path, mo
         Path("models", name).write_text("{}")
     Path("models/other.txt").write_text("of nobody")
     shutil.copy(DIGITS, "both/other.onnx")
-    Path("new.onnx.answers.json").write_bytes(picture)
     Path("new.onnx.data").write_bytes(picture)
     before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
     stated = ["--set", "mean=1"]
@@ -136,7 +133,6 @@ def test_no_command_writes_over_a_part_of_what_its_line_names(tmp_path: Path, mo
         (["contract", "models", *stated], "models/labels.txt"),
         (["run", "models", PICTURES / "seven.png"], "models/model_type.json"),
         (["run", "models", PICTURES / "seven.png"], "models/test_data_set_0/input_0.pb"),
-        (["contract", DIGITS, "--sample", "new.onnx.answers.json"], "new.onnx"),
         (["convert", DIGITS, "new.onnx.data"], "new.onnx"),
         (["perf", "both", "--profile"], "both/other.onnx"),
         (["perf", "both", "--profile"], "both/m.onnx.data"),

@@ -495,10 +495,11 @@ def test_an_open_file_is_read_once_for_all_evaluations() -> None:
 
 
 def test_samples_come_before_examples(files: Path) -> None:
-    write_samples("plain.onnx", "known.onnx", [{"x": np.float32([[0.2, 0.7, 0.1]])}, {"x": np.float32([[3, 2, 1]])}])
-    known = compare(LearningModel.load("known.onnx"), LearningModel.load("lot.onnx"))
-    assert [(answer.first, answer.second) for answer in known.answers] == [("1 (0.7)", "1 (1.7)"), ("0 (3)", "0 (3)")]
     assert call("compare", "plain.onnx", "little.onnx").stderr.startswith("plain.onnx: The inputs are examples")
+    write_samples("plain.onnx", [{"x": np.float32([[0.2, 0.7, 0.1]])}, {"x": np.float32([[3, 2, 1]])}])
+    known = compare(LearningModel.load("plain.onnx"), LearningModel.load("lot.onnx"))
+    assert {answer.input for answer in known.answers} == {"test_data_set_0", "test_data_set_1"}
+    assert [(answer.first, answer.second) for answer in known.answers] == [("1 (0.7)", "1 (1.7)"), ("0 (3)", "0 (3)")]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +21,7 @@ CONTRACTS = {
 
 
 def plant(folder: Path) -> dict[str, Path]:
-    """The models by their fault; "" has none. Each has the answers of that one beside it."""
+    """The models by their fault; "" has none. All are in one folder, whose samples have the answers of that one."""
     source, half = folder / "detector.onnx", folder / "half.onnx"
     model = onnx.load(MODELS / "shapes.onnx")
     rename_output(model, "raw")  # the answers have an output named "boxes"
@@ -35,10 +34,7 @@ def plant(folder: Path) -> dict[str, Path]:
     for name, (model, stated) in made.items():
         build_in(model, paths[name], stated, answers="auto")
     _transpose(paths["a transposed axis"])
-    write_samples(paths[""], paths[""], [PICTURES / "shapes.png", {}], force=True)
-    for name, path in paths.items():
-        if name:
-            shutil.copy(f"{paths['']}.answers.json", f"{path}.answers.json")
+    write_samples(paths[""], [PICTURES / "shapes.png"])
     return paths
 
 

@@ -2,7 +2,6 @@
 
 browser_check.py           samples/browser in Chromium, against `winml-py run`
 conformance.py             ONNX's conformance suite, through winml_py and through raw ONNX Runtime
-damaged_models.py          whether samples find every best class that damage to a model changes
 directml.py                the tests of GPUs on DirectML, under Wine
 exact_operators.py         the engines that `tune` may choose, on the conformance suite
 find_planted_faults.py     faults planted in models: whether `winml_py.compare.first_departure` names the node

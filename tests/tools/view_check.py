@@ -34,7 +34,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from onnx import helper
 from PIL import Image
-from playwright.sync_api import Browser, BrowserContext, Error, Playwright, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Playwright, sync_playwright
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # where `helpers` and `tools` are, for the program
 
@@ -129,9 +129,13 @@ class Window:
     def __init__(self, context: BrowserContext, address: str, pictures: Path | None = None) -> None:
         self.page, self.address, self.wrong, self._pictures = context.new_page(), address, list[str](), pictures
         self.looks, self._host = 0, urlsplit(address).netloc
-        self.page.on("console", lambda said: self.wrong.append(f"the console has: {said.text}"))
+        self.page.on("console", self._require_silence)
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
         self.page.on("request", lambda request: self._require_own_host(request.url))
+
+    def _require_silence(self, said: ConsoleMessage) -> None:
+        is_last = "/test_data_set_" in said.location["url"] and "404" in said.text  # there are no more samples
+        self.expect(is_last, f"the console has: {said.text}")
 
     def _require_own_host(self, address: str) -> None:
         is_own = address.startswith(("blob:", "data:")) or urlsplit(address).netloc == self._host

@@ -24,7 +24,6 @@ from ..core.onnx_file.expressions import GraphWriter
 from ..core.onnx_file.nodes import walk_messages
 from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError, NotSupportedError
-from . import known_answers
 from .output_nodes import AUTO, BuiltIn, add_answers
 from .preprocessing_nodes import Preprocessing, put_before
 from .write_contract import read_for_copy, replace_metadata
@@ -114,12 +113,10 @@ def build_in(
     built = BuiltIn("", {})
     if has_answers:
         built = add_answers(model, loaded, answers or AUTO, names, written)
-    removed = [known_answers.KEY]  # about pictures, which an input no longer takes
     parts = [part for value in (*model.graph.input, *model.graph.output) for part in walk_messages(value.type)]
-    if not any(getattr(part, "denotation", "") == "IMAGE" for part in parts):
-        removed += METADATA_KEYS  # kept if they describe another image
+    has_image = any(getattr(part, "denotation", "") == "IMAGE" for part in parts)  # another one, which these describe
     added = {BUILT_IN: pictures.name} | ({LABELS_KEY: json.dumps(names)} if names else {})
-    replace_metadata(model, removed, added)
+    replace_metadata(model, () if has_image else METADATA_KEYS, added)
     write_atomically(destination, model.SerializeToString())
     return built
 

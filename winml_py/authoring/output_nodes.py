@@ -13,16 +13,17 @@ import numpy as np
 from .._examples import make_examples
 from ..core.base.arrays import Array
 from ..core.base.messages import did_you_mean
+from ..core.features.pictures import ImageFeatureValue
 from ..core.model.model import LearningModel
 from ..core.onnx_file.expressions import Expression, GraphWriter
 from ..core.session.result import LearningModelEvaluationResult
 from ..core.session.session import LearningModelSession
+from ..enums import BitmapPixelFormat
 from ..errors import InvalidArgumentError, NotSupportedError
 from ..vision.detections import LIMIT, OVERLAPS, THRESHOLDS, detections, may_be_detections, read_facts
 from ..vision.layouts import PROTOTYPES, DetectionLayout, DetectorFacts, count_extra_numbers, recognise_layout
 from ..vision.masks import OUTSIDE, find_segmentation, require_one_map
 from ..vision.outputs import find_placement, read_floats
-from .known_answers import KnownInput
 from .preprocessing_nodes import Shape, WrittenInput, find_used_names
 
 if TYPE_CHECKING:
@@ -73,9 +74,10 @@ def add_answers(
     if more or place is None:
         pictures = ", ".join(written) if more else "several"
         raise NotSupportedError(f"Built-in answers require exactly one picture, but the model takes {pictures}.")
-    sample = KnownInput(shape=(256, 320), dtype="picture")
+    noise = np.random.default_rng(0).integers(0, 256, (256, 320, 3), np.uint8)
+    image = ImageFeatureValue.from_array(noise, BitmapPixelFormat.RGB8)
     with LearningModelSession(loaded) as session:
-        result = session.evaluate_features(make_examples(loaded.input_features) | {picture: sample.make_value()})
+        result = session.evaluate_features(make_examples(loaded.input_features) | {picture: image})
     facts = read_facts(result, find_placement(result, 0, None), labels)
     kind = _recognise(result, facts) if kind == AUTO else kind
     sides: Shape = [f"{picture}_height", f"{picture}_width"]

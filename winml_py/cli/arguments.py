@@ -51,6 +51,11 @@ isolated_option = click.option("--isolated", is_flag=True, help="Evaluate in a s
 device_option = click.option("--device", default="cpu", metavar="NAME", help="cpu (default), gpu, or a device name.")
 
 
+def is_forced() -> bool:
+    """Whether the command line has --force."""
+    return bool(click.get_current_context().meta.get(_FORCE))
+
+
 class OutputOption(click.Option):
     """The path of a command's output."""
 
@@ -81,7 +86,7 @@ def require_unnamed(path: str) -> None:
         click.UsageError: the command line names the file.
     """
     ctx = click.get_current_context()
-    if ctx.meta.get(_FORCE) or not os.path.isfile(path):
+    if is_forced() or not os.path.isfile(path):
         return
     for parameter in ctx.command.params:
         named = () if isinstance(parameter, OutputOption) else _find_named_files(ctx.params.get(str(parameter.name)))

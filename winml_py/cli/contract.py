@@ -6,7 +6,7 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
 from dataclasses import replace
 from typing import Any
@@ -17,7 +17,6 @@ from .._values import find_bytes_format
 from ..authoring.build_in import build_in
 from ..authoring.learning.learn_contract import LearnedContract, learn_contract
 from ..authoring.write_contract import write_contract
-from ..authoring.write_samples import write_samples
 from ..core.base.messages import Facts, did_you_mean
 from ..core.contracts.labels import labels_of
 from ..core.features.descriptors import ImageFeatureDescriptor
@@ -34,10 +33,8 @@ from .arguments import (
     model_argument,
     output_option,
     pairs_option,
-    require_unnamed,
 )
 from .failures import prefix_errors
-from .files import assign_files, read_files
 from .style import emit, print_line
 
 _PICTURES = {known.name.removesuffix("8").lower(): known for known in INTERLEAVED_FORMATS}
@@ -56,7 +53,6 @@ _FIELDS: dict[str, dict[str, Any]] = {
 @click.option("--from", "source", metavar="NAME", help="imagenet, yolo, ... or a Hugging Face or timm config.")
 @pairs_option("--set", "fields", metavar="FIELD=VALUE", help="Set pixel_format, mean, kernel, ... Repeatable.")
 @click.option("--learn", metavar="FUNCTION", help="Infer the contract from module:name or file.py:name.")
-@click.option("--sample", "samples", multiple=True, metavar="PICTURE", help="Store a picture and its answer.")
 @click.option("--build-in", "is_built_in", is_flag=True, help="Add nodes so that the new model takes bytes.")
 @click.option("--pictures", type=click.Choice(list(_PICTURES)), help="Byte order for --build-in and --learn.")
 @labels_option
@@ -68,7 +64,6 @@ def contract(
     source: str | None,
     fields: Mapping[str, str],
     learn: str | None,
-    samples: tuple[str, ...],
     is_built_in: bool,
     pictures: Any,
     labels: str | None,
@@ -79,22 +74,16 @@ def contract(
 
     The inputs of the new model become images or, with --build-in, take bytes. --set changes a field of MODEL's
     contract, as in --set mean=127.5. --from uses another contract. --learn runs the code of FUNCTION to infer the
-    contract. --sample stores answers for `winml-py run --check`, and changes nothing else.
+    contract.
     """
     is_stated = bool(source or fields)
     needs_building = bool(labels or answers or (pictures and not learn))
-    if samples and (is_stated or learn or is_built_in or labels or answers):
-        raise click.UsageError(
-            "--sample cannot be combined with other changes. First write the contract, then add samples."
-        )
-    if samples:
-        require_unnamed(f"{output}.answers.json")  # which `write_samples` may write
     if learn and is_stated:
         raise click.UsageError("--learn infers the whole contract. Omit --from and --set.")
     if needs_building and not is_built_in:
         raise click.UsageError("--pictures, --labels and --answers require --build-in: metadata cannot store them.")
-    if not (is_stated or learn or is_built_in or samples):
-        raise click.UsageError("Specify the contract with --from, --set or --learn, or use --build-in or --sample.")
+    if not (is_stated or learn or is_built_in):
+        raise click.UsageError("Specify the contract with --from, --set or --learn, or use --build-in.")
     facts: Facts = {"model": model, "output": output, "contract": "the contract of the model"}
     learned: LearnedContract | None = None
     stated: ImageContract | None = None
@@ -106,7 +95,7 @@ def contract(
         stated = _find_stated(model, source, fields)
     if stated:
         facts["contract"] = stated.describe()
-    with prefix_errors(model, labels, *samples):
+    with prefix_errors(model, labels):
         if is_built_in:
             order = _PICTURES[pictures or "rgb"]  # the byte order of Pillow and most programs
             facts["pictures"] = order.name
@@ -115,8 +104,6 @@ def contract(
             new = LearningModel.load(output)
             inputs = {one.name: one.description for one in new.input_features if find_bytes_format(new, one)}
             facts["built_in"] = {"inputs": inputs} | built._asdict()
-        elif samples:
-            facts["samples"] = _add_samples(model, output, samples)
         elif stated:
             write_contract(model, output, stated, force=True)
     emit(facts, as_json, lambda facts: _print_contract(facts, learned))
@@ -137,8 +124,6 @@ def _print_contract(facts: Facts, learned: LearnedContract | None) -> None:
             print_line(f"  {name}: {description}")
         if built["outputs"]:
             print_line(f"  Outputs added for {built['answers']}: {', '.join(built['outputs'].values())}.")
-    for sample in facts.get("samples", ()):
-        print_line(f"Sample: {sample}")
 
 
 def _find_stated(model: str, source: str | None, fields: Mapping[str, str]) -> ImageContract:
@@ -171,19 +156,6 @@ def _parse_field(name: str, text: str) -> Any:
     except (KeyError, ValueError):
         hint = did_you_mean(text.lower(), values) if values else "Separate numbers with commas: 0.485,0.456,0.406."
         raise click.UsageError(f"--set {name}={text}: {hint}") from None
-
-
-def _add_samples(path: str, output: str, words: Sequence[str]) -> list[str]:
-    """Writes a model with samples that replace its old ones. Returns a line for each sample with its answer.
-
-    The word "example" means example inputs; other words are inputs as in `winml-py run`.
-    """
-    model = LearningModel.load(path)
-    files = [word for word in words if word != "example"]
-    evaluations = assign_files(model, files, is_complete=False) if files else ()
-    samples = [read_files(model, paths) for _, paths in evaluations]
-    samples += [{}] * (len(words) - len(files))  # example inputs
-    return [str(answer) for answer in write_samples(path, output, samples, force=True)]
 
 
 # Learning from a user's function, named on the command line.

@@ -6,8 +6,6 @@ from textwrap import shorten
 
 import click
 
-from ..authoring.known_answers import KEY as SAMPLES_KEY
-from ..authoring.known_answers import read_answers
 from ..core.base.messages import Facts
 from ..core.base.winrt_object import private_state
 from ..core.features.descriptors import (
@@ -20,7 +18,6 @@ from ..core.features.descriptors import (
     format_kind,
 )
 from ..core.model.model import LearningModel
-from ..errors import InvalidArgumentError
 from .arguments import json_option, model_argument
 from .failures import prefix_errors
 from .style import emit, print_line, print_pairs, print_table
@@ -44,20 +41,11 @@ def _describe_model(model: LearningModel, path: str) -> Facts:
         **{name: getattr(model, name) for name in _FACTS},
         "opsets": {domain or "ai.onnx": version for domain, version in model.opsets.items()},
         "metadata": dict(model.metadata),
-        "samples": _describe_samples(model),
         "sources": dict(model.sources),
         "refusal": str(private_state(model).missing_contracts.refusal or ""),
         "inputs": [_describe_feature(feature) for feature in model.input_features],
         "outputs": [_describe_feature(feature) for feature in model.output_features],
     }
-
-
-def _describe_samples(model: LearningModel) -> list[str]:
-    """The samples whose answers are stored in the model."""
-    try:
-        return [str(answer) for answer in read_answers(model.metadata)]
-    except InvalidArgumentError as error:
-        return [str(error)]
 
 
 def _describe_feature(feature: FeatureDescriptor) -> Facts:
@@ -94,11 +82,10 @@ def _print_model(facts: Facts) -> None:
         "size": f"{facts['size']:,} bytes",
         "precision": facts["precision"],
         "format": f"IR version {facts['ir_version']}, opset {opsets}",
-        **{key: value for key, value in facts["metadata"].items() if key != SAMPLES_KEY},
+        **facts["metadata"],
     }
     about |= {f"{part} from": file for part, file in facts["sources"].items()}
     about |= {"no contract": facts["refusal"]}
-    about |= {f"sample {number}": sample for number, sample in enumerate(facts["samples"], start=1)}
     print_pairs((name, _shorten(value)) for name, value in about.items())
     print_line("")
     rows = []

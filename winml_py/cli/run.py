@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import click
 
@@ -27,6 +26,7 @@ from ..core.cache import make_key
 from ..core.contracts.labels import labels_of
 from ..core.features.pictures import ImageFeatureValue
 from ..core.features.tensor import Tensor
+from ..core.model.model import LearningModel
 from ..core.runtime.device import LearningModelDevice
 from ..core.session.result import LearningModelEvaluationResult, find_best_classes
 from ..core.session.session import LearningModelSession
@@ -35,6 +35,7 @@ from .arguments import (
     Setup,
     force_option,
     inputs_argument,
+    is_forced,
     isolated_option,
     json_option,
     labels_option,
@@ -44,12 +45,9 @@ from .arguments import (
 )
 from .evaluations import Evaluation, evaluate_all, find_video, list_evaluations, skip_answered
 from .failures import OUTPUT, Failure, convert_errors, describe_error, prefix_errors
-from .files import assign_files
+from .files import assign_files, read_files
 from .style import emit, format_number, print_line, print_table, show_progress, to_json
 from .videos import list_targets, write_outputs, write_video
-
-if TYPE_CHECKING:
-    from ..authoring.check_samples import ModelCheck
 
 
 @click.command()
@@ -65,7 +63,8 @@ if TYPE_CHECKING:
     help="Layout of the outputs: yolo, detr, masks, none, ...",
 )
 @click.option("--threshold", type=click.FloatRange(0, 1), metavar="SCORE", help="Hide objects with a lower score.")
-@click.option("--check", is_flag=True, help="Compare the answers with those stored in MODEL.")
+@click.option("--record", is_flag=True, help="Write inputs and answers beside MODEL, for --check.")
+@click.option("--check", is_flag=True, help="Compare the answers with those beside MODEL.")
 @output_option("The file or folder to write; see above.")
 @output_option("Write JSON lines to FILE, and go on after those already there.", "--resume", "FILE")
 @force_option
@@ -80,6 +79,7 @@ def run(
     labels: str | None,
     layout: str,
     threshold: float | None,
+    record: bool,
     check: bool,
     output: str | None,
     setup: Setup,
@@ -102,9 +102,9 @@ def run(
     setup = replace(setup, isolated=isolated)
     has_lines = json_lines or resume is not None
     if check:
-        if inputs or output or labels or top_k or threshold is not None or layout != AUTO or has_lines:
+        if inputs or output or record or labels or top_k or threshold is not None or layout != AUTO or has_lines:
             raise click.UsageError(
-                "--check evaluates the samples stored in MODEL. Omit INPUT and the options for printing or writing."
+                "--check evaluates the samples beside MODEL. Omit INPUT and the options for printing or writing."
             )
         _check(model, setup, as_json)
         return
@@ -115,6 +115,10 @@ def run(
         )
     if as_json and has_lines:
         raise click.UsageError("--json prints one document. Omit it, or omit --json-lines and --resume.")
+    if record and (has_lines or replace(setup, isolated=False) != Setup()):
+        raise click.UsageError(
+            "--record writes the answers of the CPU. Omit --json-lines, --device and other options for evaluating."
+        )
     results, code, file = [], 0, None
     with show_progress("evaluating", is_shown=resume is not None or not json_lines) as advance:
         with prefix_errors(model, *inputs, labels, setup.settings):
@@ -168,6 +172,11 @@ def run(
                     click.echo(to_json(facts, is_line=True), file)
             else:
                 results.append(facts)
+    if record and not code:
+        with prefix_errors(model, *inputs):
+            folders = _record(model, loaded, [files for _, files in named])
+        for facts, folder in zip(results, folders, strict=True):
+            facts["written"] = [*facts.get("written", ()), folder]
     if not has_lines:
         emit({"results": results}, as_json, _print_results)
     if code:
@@ -306,47 +315,45 @@ def _print_findings(result: Facts) -> bool:
     return "objects" in result or "regions" in result
 
 
-# The answers stored in a model: what `--check` evaluates and prints.
+# The samples beside a model: what `--record` writes, and what `--check` evaluates and prints.
+
+
+def _record(path: str, model: LearningModel, evaluations: Iterable[Mapping[str, str]]) -> Sequence[str]:
+    """Writes a sample for each evaluation; a picture stays the file that it is."""
+    from ..authoring.samples import write_samples
+
+    samples = [
+        {name: files[name] if isinstance(value, ImageFeatureValue) else value for name, value in values.items()}
+        for files, values in ((files, read_files(model, files)) for files in evaluations)
+    ]
+    return write_samples(path, samples, force=is_forced())
 
 
 def _check(path: str, setup: Setup, as_json: bool) -> None:
-    """Checks the samples stored in the model; exits with 1 if one is wrong."""
-    from ..authoring.check_samples import check_samples
+    """Checks the samples; exits with 1 if one is wrong."""
+    from ..authoring.samples import check_samples
 
     with prefix_errors(path), setup.make_session(path) as session:
         check = check_samples(session)
-    emit({"results": [{"model": path, "check": _describe_check(check)}]}, as_json, _print_check)
+        where = {"device": session.device.name, "engine": session.engine, "precision": session.precision.name.lower()}
+    emit(
+        {"results": [{"model": path, "check": {"is_right": check.is_right, **where, **vars(check)}}]},
+        as_json,
+        _print_check,
+    )
     if not check.is_right:
         raise click.exceptions.Exit(1)
-
-
-def _describe_check(check: ModelCheck) -> Facts:
-    return {
-        "is_right": check.is_right,
-        "device": check.device,
-        "engine": check.engine,
-        "precision": check.precision.name.lower(),
-        "largest_difference": check.largest_difference,
-        "samples": [{**vars(answer), "is_right": answer.is_right} for answer in check.answers],
-    }
 
 
 def _print_check(facts: Facts) -> None:
     (result,) = facts["results"]
     check = result["check"]
-    print_line(f"{result['model']}: {_format_check(check)}, on {check['device']} with {check['engine']}")
-    for sample in check["samples"]:
-        for problem in sample["problems"]:
-            print_line(f"  {sample['sample']}: {problem}", is_error=True)
-
-
-def _format_check(check: Facts) -> str:
-    """One line about all samples."""
-    count = len(check["samples"])
-    words = f"{count} sample{'s' if count > 1 else ''}"
-    if not check["is_right"]:
-        wrong = sum(not sample["is_right"] for sample in check["samples"])
-        return f"wrong: {wrong} of {words}"
-    difference = check["largest_difference"]
-    away = f"{difference:.1%}" if difference >= 5e-4 else "less than 0.1%"
-    return f"right: {words}, {away} away at most"
+    count, problems, difference = len(check["samples"]), check["problems"], check["largest_difference"]
+    samples = f"{count} sample{'s' * (count > 1)}"
+    if check["is_right"]:
+        words = f"right: {samples}, at most {difference:.2%} apart"
+    else:
+        words = f"wrong: {len(problems)} difference{'s' * (len(problems) > 1)} in {samples}"
+    print_line(f"{result['model']}: {words}, on {check['device']} with {check['engine']}")
+    for problem in problems:
+        print_line(f"  {problem}", is_error=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -165,7 +166,7 @@ def compare(
         first: a session; or a model, which runs on the CPU.
         second: the other.
         inputs: values by the names of inputs, each as `LearningModelBinding.bind` takes it, or several of these, which
-            are taken one by one; by default the samples stored in the first model, or else example values.
+            are taken one by one; by default the samples beside the first model, or else example values.
         names: what the answers call the inputs, one for each of several; by default their numbers.
 
     Raises:
@@ -222,10 +223,10 @@ def list_compared_inputs(
             )
         return
 
-    from ..authoring.check_samples import read_stored_answers  # here, because it imports all of `authoring`
+    from ..authoring.samples import find_samples, read_inputs  # here, because it imports all of `authoring`
 
-    if answers := read_stored_answers(session.model):
-        yield from ((str(known), known.make_values()) for known in answers)
+    if samples := find_samples(session.model):
+        yield from ((os.path.basename(sample), read_inputs(session.model, sample)) for sample in samples)
     else:
         yield EXAMPLE, make_examples(list_inputs(session))
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from glob import glob
-from itertools import count, pairwise, takewhile
+from itertools import pairwise
 from typing import Any
 
 from ...errors import InvalidArgumentError, WinMLError
@@ -83,8 +83,8 @@ def _parse_words(config: Config) -> ImageContract:
 Parts = tuple[tuple[str, str, str, Callable[[Config, Folder], Any]], ...]
 """What the files of a layout may state. Each part is a name, a file in the folder, a key, and a function.
 
-The names are "contract", "labels", "metadata" (keys that the model's file lacks) and "answers" (the paths of inputs and
-of outputs, for each). A config without the key is of another layout. The function takes the config, whose name is the
+The names are "contract", "labels" and "metadata" (keys that the model's file lacks). A config without the key is of
+another layout. The function takes the config, whose name is the
 file's path, and the folder. Any error means that the file does not state it.
 """
 
@@ -237,24 +237,6 @@ def _is_flat(value: object) -> bool:
     return not any(isinstance(item, (dict, list)) for item in items)
 
 
-# ONNX's model zoo: `test_data_set_0/input_0.pb`, `output_0.pb` and so on, which are known answers.
-
-
-def _find_answers(_: Config, folder: Folder) -> list[tuple[list[str], list[str]]]:
-    """The paths of the inputs and the outputs of each data set."""
-    answers = []
-    for number in count():
-        outputs = _find_files(folder, f"test_data_set_{number}/output")
-        if not outputs:
-            break
-        answers.append((_find_files(folder, f"test_data_set_{number}/input"), outputs))
-    return answers
-
-
-def _find_files(folder: Folder, start: str) -> list[str]:
-    return list(takewhile(bool, (folder.find(f"{start}_{number}.pb", ANY_SIZE) for number in count())))
-
-
 # All layouts.
 
 
@@ -280,12 +262,11 @@ PARTS: Parts = (
     ("contract", "pipeline.json", "pipeline", _read_mmdeploy_contract),
     ("contract", "environment.json", "PREPROCESSING", _read_roboflow_contract),
     ("labels", "class_names.txt", "", _read_labels),
-    ("answers", "test_data_set_0/output_0.pb", "", _find_answers),
 )
 """What the files of all layouts may state. Of two files that state the same part, the first one counts."""
 
-STATED_FILES = {*(file for _, file, _, _ in PARTS), "model_type.json", "test_data_set_*/*.pb"}
-"""The files of a folder that may state something of its model, as patterns."""
+STATED_FILES = {*(file for _, file, _, _ in PARTS), "model_type.json", "test_data_set_*/*"}
+"""The files of a folder that may state something of its model, and of samples with its answers, as patterns."""
 
 
 def read_published(source: str | os.PathLike[str], model: str) -> Published:

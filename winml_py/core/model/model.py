@@ -204,8 +204,8 @@ class LearningModel(Closeable, Object):
 
     @property
     def sources(self) -> Mapping[str, str]:
-        """For a model from a folder, the file that each part is from: "model", "contract", "labels", "metadata",
-        "answers". Parts that the model's own file states are from that. Empty for other models.
+        """For a model from a folder, the file that each part is from: "model", "contract", "labels", "metadata". Parts
+        that the model's own file states are from that. Empty for other models.
         """
         return self._private_state.published.sources
 
