@@ -203,7 +203,7 @@ def test_a_float16_conversion_in_the_folder_is_right(tmp_path: Path, seven: Path
     path = know(
         tmp_path, MODELS / "digits.onnx", {"image": np.random.default_rng(0).random((1, 1, 28, 28), np.float32)}
     )
-    convert(path, tmp_path / "half.onnx", keep_io_types=True)
+    convert(path, tmp_path / "half.onnx")
     check = check_samples(LearningModel.load(tmp_path / "half.onnx"))
     assert check.is_right, check.problems
     assert check.largest_difference > 1e-5

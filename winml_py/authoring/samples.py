@@ -21,13 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from .._values import (
-    convert_pictures_to_bytes,
-    evaluate_to_arrays,
-    flatten_outputs,
-    match_inputs,
-    open_session,
-)
+from .._values import convert_pictures_to_bytes, evaluate_to_arrays, flatten_outputs, match_inputs, open_session
 from ..core.base.agreement import (
     FLOAT_TOLERANCE,
     HALF_TOLERANCE,
@@ -192,9 +186,9 @@ def read_inputs(model: LearningModel, sample: str) -> dict[str, Any]:
 
 
 def _find_root(model: LearningModel) -> str:
-    """The folder that the model is from; "" for a model from bytes."""
+    """The folder that the model is from; "" for a model from bytes, or one that has been disposed of."""
     content = private_state(model)
-    return content.published.folder or getattr(content.open(), "folder", "")
+    return content.published.folder or ("" if content.is_disposed else getattr(content.open(), "folder", ""))
 
 
 def _list_files(sample: str, kind: str) -> list[str]:
