@@ -361,5 +361,6 @@ def test_what_cannot_be_combined(known: Path, seven: Path) -> None:
     for words in ([seven], ["--top-k", "3"], ["--layout", "none"], ["--record"]):
         result = call("run", known, *words, "--check")
         assert (result.exit_code, "--check evaluates the samples beside MODEL" in result.stderr) == (2, True)
-    result = call("run", known, seven, "--record", "--precision", "float32")
-    assert (result.exit_code, "--record writes the answers of the CPU" in result.stderr) == (2, True)
+    for words in (["--precision", "float32"], ["--json-lines"]):
+        result = call("run", known, seven, "--record", *words)
+        assert (result.exit_code, "--record writes the answers of the CPU" in result.stderr) == (2, True)
