@@ -30,13 +30,13 @@ PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
     # What was measured, rounded up.
-    "lines of code": 26_380,
-    "lines of code in core/": 14_340,
-    "lines of docstrings": 7_990,
-    "files": 216,
+    "lines of code": 25_790,
+    "lines of code in core/": 14_225,
+    "lines of docstrings": 7_860,
+    "files": 214,
     "options of commands": 93,
     "words of docs": 46_220,
-    "lines of code of tests": 36_560,
+    "lines of code of tests": 36_240,
     "inner names that capabilities use": 90,
     # What was measured.
     "names in __all__": 67,
