@@ -154,7 +154,7 @@ def test_only_force_replaces_samples_and_then_all(known: Path, seven: Path) -> N
         ({}, r"Expected a value for each input, got 0 values\..*Pass {'image': ...}"),
         (7, "Expected a value for each input, got int"),
         (PICTURES, "folder"),
-        ({"image": [[1], [1, 2]]}, "The rows of a tensor must have one length"),
+        ({"image": [[1], [1, 2]]}, "cannot be bound with the provided type"),
         ({"image": [ImageFeatureValue.load(SHAPES)] * 2}, "Expected one picture for image, got a batch"),
     ],
 )
