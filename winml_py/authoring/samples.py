@@ -216,6 +216,9 @@ def _write_sample(session: LearningModelSession, sample: Sample, folder: str) ->
     for index, feature in enumerate(model.input_features):
         stem, value = os.path.join(folder, f"input_{index}"), converted[feature.name]
         value = as_picture(value) or prepare(value, feature).converted
+        if isinstance(value, ImageFeatureValue) and value.contract is not None:  # which a picture's file cannot state
+            plan = prepare(value, feature).plan
+            value = value if plan is None else plan.make_tensor(value)
         ending = os.path.splitext(files.get(feature.name, ""))[1]
         if not isinstance(value, ImageFeatureValue):
             _write_tensor(f"{stem}.pb", as_numpy(value))

@@ -137,7 +137,8 @@ def run(
             targets = list_targets(output, [input_name for input_name, _ in named])
             more = {}
             if resume:
-                contents = private_state(loaded).open().compute_digest(), dict(loaded.contracts), names
+                contracts = {name: contract.to_metadata() for name, contract in loaded.contracts.items()}
+                contents = private_state(loaded).open().compute_digest(), contracts, names
                 same_options = replace(setup, isolated=False).make_options(loaded)
                 paths = [os.path.abspath(path) for path in inputs]
                 more["run"] = make_key(contents, setup.device, same_options, top_k, layout, threshold, output, paths)

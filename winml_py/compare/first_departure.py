@@ -26,8 +26,7 @@ from .._examples import list_inputs
 from .._graphs.model_file import read_model, save_model
 from .._values import evaluate_to_arrays, get_session_arguments, match_inputs
 from ..core.base.arrays import DType
-from ..core.features.pictures import PreprocessPlan
-from ..core.features.prepare import as_picture
+from ..core.features.prepare import as_picture, prepare
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.model.model import LearningModel
 from ..core.onnx_file.source import Skeleton
@@ -275,8 +274,9 @@ class _ComparedModel:
         self.read = {end.name for end in graph.output}.union(*self._needs)
         self.inputs = fit_values(self._model, values)
         for feature in list_inputs(side):
-            if (picture := as_picture(self.inputs.get(feature.name))) is not None:
-                self.inputs[feature.name] = PreprocessPlan(picture.sizes, feature).make_tensor(picture)
+            picture = as_picture(self.inputs.get(feature.name))
+            if picture is not None and (plan := prepare(picture, feature).plan) is not None:
+                self.inputs[feature.name] = plan.make_tensor(picture)
         self.types = self._infer_types()
 
     def _infer_types(self) -> dict[str, TypeProto]:

@@ -167,6 +167,7 @@ def _find_table_layouts(facts: DetectorFacts, table: Array) -> list[DetectionLay
         return []
     if facts.exporter.task:
         is_rtdetr = columns == 4 + len(facts.labels) and not facts.exporter.has_suppression
+        is_rtdetr = is_rtdetr and (columns != 6 or facts.exporter.is_rtdetr)  # six columns may be YOLO's, too
         return [DetectionLayout.RT_DETR_ULTRALYTICS if is_rtdetr else DetectionLayout.YOLO_END_TO_END]
     layouts = []
     if columns == 6 or facts.prototypes is not None:

@@ -20,9 +20,6 @@ from .outputs import Labels, choose_labels, find_placement, read_arrays, require
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-CANDIDATES = 1000
-"""The most lines that are looked at, as in PaddleOCR."""
-
 LEAST_SIDE = 3
 """Of a line, in pixels, as in PaddleOCR."""
 
@@ -47,7 +44,8 @@ class TextReading(NamedTuple):
 class TextLines:
     """The lines of text in a picture, in the order of reading: from top to bottom, and from left to right.
 
-    Lines whose top left corners differ by less than 10 pixels in height stand beside each other.
+    The order is RapidOCR's: a line whose top left corner is less than 10 pixels below that of the line before belongs
+    to the same row, so rows of very small text are mixed. Enlarge such pictures.
 
     Attributes:
         boxes: float64, lines x 4 x 2: top left, top right, bottom right and bottom left corner, x before y; in whole
@@ -151,7 +149,7 @@ def text_lines(
     stack = select_picture(require_one_map(result, output)[1], picture)
     if len(stack) != 1:
         raise InvalidArgumentError(f"Expected one map of scores, got {len(stack)} maps.", hint=_HINT)
-    if not growth > 0:
+    if not 0 < growth < math.inf:
         raise InvalidArgumentError(f"Expected a growth above 0, got {growth!r}.", hint="Omit it, or pass 1.6.")
     require_finite(scores := np.asarray(stack[0], np.float32))
     core = cv2.dilate((scores > threshold).astype(np.uint8), np.ones((1 + dilates, 1 + dilates), np.uint8))
@@ -159,7 +157,7 @@ def text_lines(
     to_tensor = np.array([place.tensor_width, place.tensor_height]) / scores.shape[::-1]
     size = np.array([place.picture_width, place.picture_height])
     found = []
-    for box in [box for box, side in map(_find_smallest_box, contours[:CANDIDATES]) if side >= LEAST_SIDE]:
+    for box in [box for box, side in map(_find_smallest_box, contours) if side >= LEAST_SIDE]:
         first = max(0, int(box[:, 1].min()))
         rows = scores[first : int(box[:, 1].max()) + 2]
         inside = cv2.fillPoly(np.zeros(rows.shape, np.uint8), [(box - (0, first)).astype(np.int32)], (1,))
@@ -244,8 +242,8 @@ def read_text(
     Args:
         result: of a model that gives a score from 0 to 1 for each character, n x steps x characters; the first
             character is the blank.
-        labels: the characters, or a file with one per line (see `labels_of`); by default the model's. Without the blank
-            and the space at the end, as in PaddleOCR's files, they are added.
+        labels: the characters, or a file with one per line (see `labels_of`); by default the model's. The blank, "" or
+            "blank", and the space at the end are added if they are missing, as in PaddleOCR's files.
         output: the name of the output; by default the only one of three dimensions.
 
     Raises:
@@ -258,7 +256,9 @@ def read_text(
         raise InvalidArgumentError(f"Expected one output of lines x steps x characters, got {len(arrays)}.", hint=_HINT)
     require_finite(scores := np.asarray(arrays[0], np.float32))
     characters, count = choose_labels(result, labels), scores.shape[2]
-    characters = ("", *characters, " ")[:count] if count - len(characters) in (1, 2) else characters
+    if count - len(characters) in (1, 2):
+        blank = () if characters[:1] in (("",), ("blank",)) else ("",)
+        characters = (*blank, *characters, " ")[:count]
     if len(characters) != count:
         raise InvalidArgumentError(
             f"The model gives scores for {count} characters, but the number of labels is {len(characters)}.",

@@ -28,11 +28,13 @@ class ExporterFacts(NamedTuple):
         task: "detect", "pose", ...; "" if not stated.
         points: how many points an object has, and how many numbers each has; None if not stated.
         has_suppression: whether the model suppresses overlapping boxes.
+        is_rtdetr: whether the model is named RT-DETR.
     """
 
     task: str
     points: tuple[int, int] | None
     has_suppression: bool
+    is_rtdetr: bool
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, str]) -> ExporterFacts:
@@ -43,7 +45,13 @@ class ExporterFacts(NamedTuple):
         match _parse_literal(metadata.get("kpt_shape", ""), 100):
             case [int(count), int(numbers)] if count > 0 and numbers in (2, 3):
                 points = count, numbers
-        return cls(task, points, has_suppression)
+        return cls(task, points, has_suppression, _is_rtdetr(metadata))
+
+
+def _is_rtdetr(metadata: Mapping[str, str]) -> bool:
+    # The newer exporter names the head; the older one the model: `Ultralytics rtdetr-l model`.
+    description = metadata.get("description", "").lower().replace("-", "")
+    return metadata.get("head") == "RTDETRDecoder" or "ultralytics rtdetr" in description
 
 
 def _parse_literal(text: str, longest: int) -> object:
@@ -88,10 +96,7 @@ def _read_ultralytics_contract(metadata: Mapping[str, str]) -> ImageContract | N
     if task not in _DETECTORS:
         raise ValueError(f"the task is {task!r}")
     contract = replace(ImageContract.yolo(), size=size)
-    # The newer exporter names the head; the older one the model: `Ultralytics rtdetr-l model`.
-    description = metadata.get("description", "").lower().replace("-", "")
-    is_rtdetr = metadata.get("head") == "RTDETRDecoder" or "ultralytics rtdetr" in description
-    return replace(contract, scaling=Stretch()) if is_rtdetr else contract
+    return replace(contract, scaling=Stretch()) if _is_rtdetr(metadata) else contract
 
 
 def _read_ultralytics_labels(metadata: Mapping[str, str]) -> tuple[str, ...]:

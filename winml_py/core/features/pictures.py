@@ -50,10 +50,6 @@ class ImageFeatureValue(Object):
     Bound to an input, pictures are cropped, scaled and turned into numbers at `bind`: bind again after
     changing one. Bound to an output, they are written by `evaluate`.
 
-    Attributes:
-        contract: how the pictures become a tensor, in place of the model's contract; None if the value does not state
-            it. Every method that makes a value takes it. A bind's own `ImageContract` comes before it.
-
     Example:
         >>> import numpy as np
         >>> from winml_py import BitmapPixelFormat, ImageFeatureValue
@@ -65,11 +61,19 @@ class ImageFeatureValue(Object):
         """Use `create_from_video_frame`, `load`, `from_pil` or `from_array` for a single picture."""
         if contract is not None:
             require_type(contract, ImageContract, "Pass ImageContract.imagenet() or your own.")
-        self.contract = contract
+        self._contract = contract
         self._encoded = frames if isinstance(frames, EncodedPicture) else None
         self._frames = () if isinstance(frames, EncodedPicture) else _require_frames(frames)
         if not self._frames and self._encoded is None:
             raise InvalidArgumentError("Expected at least one picture, got none.")
+
+    @property
+    def contract(self) -> ImageContract | None:
+        """How the pictures become a tensor, in place of the model's contract; None if the value does not state it.
+
+        Every method that makes a value takes it. A bind's own `ImageContract` comes before it.
+        """
+        return self._contract
 
     @classmethod
     def create_from_video_frame(cls, frame: VideoFrame, /, *, contract: ImageContract | None = None) -> Self:

@@ -25,6 +25,11 @@ def is_tabular(value: object) -> bool:
     return is_table(value) or any(hasattr(type(value), name) for name in ("isna", "is_null"))
 
 
+def is_column(value: object) -> bool:
+    """Whether a value can be a column of a mapping: a list, an array of one dimension, or a library's column."""
+    return isinstance(value, list) or is_tabular(value) or getattr(value, "ndim", 0) == 1
+
+
 def name_columns(table: Any, inputs: Mapping[str, FeatureDescriptor]) -> dict[str, Any]:
     """A table's values by the names of a model's inputs: a column for each, or for a single matrix all columns.
 
@@ -104,5 +109,11 @@ def _convert_cells(cells: Array, dtype: DType) -> Array | None:
         return cells if all(isinstance(cell, str) for cell in cells.flat) else None
     if cells.dtype.kind == "O":  # with None or pandas' NA for missing numbers
         numbers = [np.nan if cell is None or type(cell).__name__ == "NAType" else cell for cell in cells.flat]
-        cells = np.array(numbers) if all(isinstance(number, (*NUMBERS, np.bool_)) for number in numbers) else cells
+        if not all(isinstance(number, (*NUMBERS, np.bool_)) for number in numbers):
+            return None
+        if dtype.kind in "iu" and all(number == number // 1 for number in numbers):  # floats would lose digits
+            cells = np.array([int(number) for number in numbers], object)
+            limits = np.iinfo(dtype)
+            return cells.astype(dtype) if all(limits.min <= number <= limits.max for number in cells) else None
+        cells = np.array(numbers)
     return cast_numbers(cells, dtype) if cells.dtype.kind in "biuf" else None

@@ -211,17 +211,17 @@ class LearningModelEvaluationResult(Object):
         Args:
             n: how many, at most.
             labels: the names of the classes, by index, or a file with them (see `labels_of`); by default the
-                model's, if they fit, or the keys of a map.
+                model's, if they fit. Omit them for a map, whose keys are the labels.
             output: the name of the output; by default the only one that holds scores: a row of floats, or a map of
                 classes to floats.
             row: which row of a batch, or which map of a list of them, from 0; not needed if there is only one.
 
         Returns:
-            Each with its `index`, `score` and `label`.
+            Each with its `index`, `score` and `label`. In a map, the index is the place of the key.
 
         Raises:
             InvalidArgumentError: n below 1, no such output or row, none or several outputs that hold scores, several
-                rows of which none is chosen, or labels whose number is not that of the scores.
+                rows of which none is chosen, labels whose number is not that of the scores, or labels for a map.
             EvaluationError: scores that are NaN or infinite.
             StorageNotFoundError: there is no such file of labels.
 
@@ -245,11 +245,14 @@ class LearningModelEvaluationResult(Object):
             how_many, hint = "more than one of", "Choose one with top_k(output=...)."
             if not found:
                 how_many = "none of"
-                hint = "For a batch, choose a row with top_k(row=0). For a detector, decode the boxes first."
+                hint = "For a detector, decode the boxes first. For a batch, choose "
+                hint += "a row with top_k(row=0)." if row is None else "one of its rows."
                 hint = next(filter(None, (_describe_picture(name, outputs[name]) for name in names)), hint)
             message = f"top_k requires one output with one row of scores: {how_many} {', '.join(names)} is one."
             raise InvalidArgumentError(message, hint=hint)
         ((array, keys),) = found
+        if keys and labels:
+            raise InvalidArgumentError("The output is a map, whose keys are the labels.", hint="Omit labels.")
         return rank_classes(
             array, n, require_labels(labels) or keys or select_fitting_labels(self._facts.labels, array)
         )
@@ -312,8 +315,9 @@ def _describe_picture(name: str, value: Any) -> str:
 
 
 def is_row(array: Array) -> bool:
-    """Whether an array is one row of scores: floats, all dimensions but one of size 1."""
-    return array.dtype.kind == "f" and array.size > 1 and array.size == max(array.shape)
+    """Whether an array is one row of scores: floats, all dimensions but one of size 1; the first one is the batch's."""
+    is_one = array.ndim == 1 or (array.ndim > 1 and len(array) == 1)
+    return is_one and array.dtype.kind == "f" and array.size > 1 and array.size == max(array.shape)
 
 
 def can_rank(scores: Array) -> bool:

@@ -34,7 +34,7 @@ from ..features.bind_properties import NO_PROPERTIES, BindProperties
 from ..features.descriptors import FeatureDescriptor, ImageFeatureDescriptor
 from ..features.pictures import PreprocessPlan
 from ..features.prepare import Prepared, open_deferred, prepare
-from ..features.tables import is_table, is_tabular, name_columns
+from ..features.tables import is_column, is_table, name_columns
 from ..features.tensor import Tensor, TensorStorage
 from ..features.tensor_classes import TensorString, needs_cast, require_half_range
 from ..imaging.contract import ImageContract
@@ -198,12 +198,13 @@ class SessionState:
         Raises:
             WinMLError: as `name_columns` does.
         """
-        has_columns = not isinstance(values, Mapping) and is_table(values)
-        if isinstance(values, Mapping) and len(values) > 1:
-            takes_matrix = [len(getattr(feature, "shape", ())) for feature in self.inputs.values()] == [2]
-            is_matrix = takes_matrix and not any(name in self.names for name in values)
-            has_columns = is_matrix or all(map(is_tabular, values.values()))
-        return name_columns(values, self.inputs) if has_columns else values
+        if not isinstance(values, Mapping):
+            return name_columns(values, self.inputs) if is_table(values) else values
+        takes_matrix = [len(getattr(feature, "shape", ())) for feature in self.inputs.values()] == [2]
+        if takes_matrix and len(values) > 1 and all(map(is_column, values.values())):
+            (matrix,) = self.inputs
+            return values if matrix.lower() in map(str.lower, map(str, values)) else name_columns(values, self.inputs)
+        return values
 
     @property
     def is_lost(self) -> bool:
