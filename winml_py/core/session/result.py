@@ -245,8 +245,7 @@ class LearningModelEvaluationResult(Object):
             how_many, hint = "more than one of", "Choose one with top_k(output=...)."
             if not found:
                 how_many = "none of"
-                hint = "For a detector, decode the boxes first. For a batch, choose "
-                hint += "a row with top_k(row=0)." if row is None else "one of its rows."
+                hint = "For a batch, choose a row with top_k(row=0). For a detector, decode the boxes first."
                 hint = next(filter(None, (_describe_picture(name, outputs[name]) for name in names)), hint)
             message = f"top_k requires one output with one row of scores: {how_many} {', '.join(names)} is one."
             raise InvalidArgumentError(message, hint=hint)
