@@ -195,6 +195,8 @@ def test_where_the_characters_come_from(tmp_path: Path) -> None:
     file.write_text("x\n\u3000\nz\n", encoding="utf-8")
     assert vision.read_text(result, labels=file)[0].text == "x \u3000z"
     assert vision.read_text(evaluated(numbers), labels=list("wxyz"))[0].text == "wzxy"  # without a space
+    for blank in ("", "blank"):
+        assert vision.read_text(evaluated(numbers), labels=[blank, *"abc"])[0].text == "a bc"
     with pytest.raises(
         InvalidArgumentError, match=r"scores for 5 characters, but the number of labels is 0\. Pass labels"
     ):
@@ -213,7 +215,7 @@ def test_results_of_other_models_are_refused() -> None:
     result = LearningModelSession(model).evaluate_features({"x": Image.new("RGB", (40, 30))})
     with pytest.raises(InvalidArgumentError, match="Expected one map of scores, got 3 maps"):
         vision.text_lines(result)
-    for growth in (0, -1, math.nan):
+    for growth in (0, -1, math.nan, math.inf):
         with pytest.raises(InvalidArgumentError, match="growth above 0"):
             found(drawn(), growth=growth)
 

@@ -231,6 +231,14 @@ def test_no_answer_is_guessed() -> None:
     with pytest.raises(InvalidArgumentError, match="YOLO_END_TO_END or RT_DETR_ULTRALYTICS"):
         vision.detections(evaluated(six, "square", STRETCH))
     assert len(vision.detections(evaluated(six, "square", STRETCH), labels=seeing.LABELS)) == 1
+    for version, is_rtdetr in (("YOLOv10n", False), ("rtdetr-l", True)):  # two classes: six columns are either's
+        facts = {"author": "Ultralytics", "task": "detect", "names": "{0: 'cat', 1: 'dog'}"}
+        facts["description"] = f"Ultralytics {version} model trained on my.yaml"
+        named = onnx.load_from_string(six)
+        onnx.helper.set_model_props(named, facts)
+        result = evaluated(named.SerializeToString(), "square", STRETCH)
+        expected = DetectionLayout.RT_DETR_ULTRALYTICS if is_rtdetr else DetectionLayout.YOLO_END_TO_END
+        np.testing.assert_array_equal(vision.detections(result).boxes, vision.detections(result, layout=expected).boxes)
     with pytest.raises(InvalidArgumentError, match="no known detection layout"):
         vision.detections(evaluated(seeing.make_model("", {"corners": "float[1, 4]"}), "square", STRETCH))
 

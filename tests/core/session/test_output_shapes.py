@@ -292,8 +292,11 @@ def test_the_scores_of_maps_and_of_the_rows_of_a_batch_are_ranked() -> None:
         one, both = (session.evaluate_features({"x": rows}) for rows in (scores[:1], scores))
         assert one.top_k() == one.top_k(row=0) == both.top_k(row=0) == [dog, cat]
         assert both.top_k(1, row=1, output="y") == [Prediction(0, 0.625, labels[0])]
-        with pytest.raises(InvalidArgumentError, match="a map, whose keys are the labels"):
-            both.top_k(1, ["katze", "hund"], row=0)
+        if session is tensors:
+            assert both.top_k(1, ["katze", "hund"], row=0)[0].label == "hund"
+        else:
+            with pytest.raises(InvalidArgumentError, match="a map, whose keys are the labels"):
+                both.top_k(1, ["katze", "hund"], row=0)
         for row in (None, 2):
             with pytest.raises(InvalidArgumentError, match=r"choose a row with top_k\(row=0\)"):
                 both.top_k(row=row)
@@ -301,6 +304,9 @@ def test_the_scores_of_maps_and_of_the_rows_of_a_batch_are_ranked() -> None:
             both.top_k(row=-1)
     flat = LearningModelSession(LearningModel.load(unary(shape=[2]))).evaluate_features({"x": scores[0]})
     assert flat.top_k(row=0) == flat.top_k()
+    single = LearningModelSession(LearningModel.load(unary(shape=["n", 1])))
+    with pytest.raises(InvalidArgumentError, match=r"choose a row with top_k\(row=0\)"):  # three items, one class
+        single.evaluate_features({"x": np.float32([[1], [3], [2]])}).top_k()
 
 
 def test_the_wrong_reader_of_an_answer_names_the_right_call() -> None:
