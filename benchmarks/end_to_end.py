@@ -10,6 +10,7 @@ hand. What our ways take above the decoder and the network is printed.
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -30,13 +31,14 @@ from winml_py import (
     LearningModelSessionOptions,
 )
 from winml_py.core.base.winrt_object import private_state
+from winml_py.scaling import CropToAspect
 
 SPEC = find_spec("onnx")
 assert SPEC is not None
 assert SPEC.origin is not None
 MODEL = Path(SPEC.origin).parent / "backend" / "test" / "data" / "light" / "light_squeezenet.onnx"
 CAT = Path(__file__).parent.parent / "samples" / "pictures" / "cat.jpg"
-CONTRACT = ImageContract.clip()
+CONTRACT = replace(ImageContract.clip(), scaling=CropToAspect())
 MEAN, STD = np.array(CONTRACT.mean, np.float32), np.array(CONTRACT.std, np.float32)
 SIDE = 224
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ from PIL import Image
 
 from helpers import damaged_files
 from helpers.models import STRING, unary
+from helpers.paths import PICTURES
 from helpers.pictures import encode
-from helpers.sessions import bind_all
+from helpers.sessions import bind_all, open_session
 from winml_py import (
     BitmapAlphaMode,
     BitmapPixelFormat,
@@ -142,8 +144,24 @@ def test_the_contracts_of_families_of_models() -> None:
     crop = CropRatio(0.875, ends=Ends(crop_rounding=ImageRounding.HALF_EVEN))
     imagenet = ImageContract(rgb, unit, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225), kernel=linear, scaling=crop)
     letterbox = ImageContract(rgb, unit, scaling=Fit(), kernel=ImageKernel.LINEAR, pad=(114,) * 3)
-    assert ImageContract.clip() == ImageContract(rgb, unit, *clip)
+    center = CropRatio(1.0, ends=Ends(crop_rounding=ImageRounding.HALF_EVEN))
+    assert ImageContract.clip() == ImageContract(rgb, unit, *clip, scaling=center)
     assert ImageContract.imagenet() == imagenet
     assert ImageContract.yolo() == letterbox
     symmetric = LearningModelPixelRange.MINUS_ONE_TO_ONE
     assert ImageContract.inception() == ImageContract(rgb, symmetric, kernel=linear)
+
+
+@pytest.mark.parametrize("side", [224, 336])
+@pytest.mark.parametrize("size", [(451, 300), (243, 381), (640, 359)])
+def test_clip_scales_the_shorter_side_and_then_crops(side: int, size: tuple[int, int]) -> None:
+    """As OpenAI's code does: Resize(side, bicubic), whose longer side is cut off, CenterCrop(side), Normalize."""
+    picture = Image.open(PICTURES / "cat.jpg").convert("RGB").resize(size)
+    scaled = [int(side * length / min(size)) for length in size]
+    left, top = (round((length - side) / 2) for length in scaled)
+    cropped = picture.resize(scaled, Image.Resampling.BICUBIC).crop((left, top, left + side, top + side))
+    session = open_session(unary(shape=(1, 3, side, side)))
+    contract = replace(ImageContract.clip(), exact=True)
+    result = next(session.evaluate_many([picture], contract=contract))
+    levels = (result["y"].to_numpy()[0].transpose(1, 2, 0) * contract.std + contract.mean) * 255
+    np.testing.assert_allclose(levels, np.asarray(cropped), atol=0.01)

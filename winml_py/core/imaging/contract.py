@@ -222,12 +222,13 @@ class ImageContract:
 
     @classmethod
     def clip(cls) -> ImageContract:
-        """OpenAI's CLIP, and models trained like it."""
+        """OpenAI's CLIP: the shorter side becomes the model's size, by a cubic kernel, and the middle is cropped."""
         return cls(
             BitmapPixelFormat.RGB8,
             LearningModelPixelRange.ZERO_TO_ONE,
             (0.48145466, 0.4578275, 0.40821073),
             (0.26862954, 0.26130258, 0.27577711),
+            scaling=CropRatio(1.0, ends=Ends(crop_rounding=ImageRounding.HALF_EVEN)),
         )
 
     @classmethod
