@@ -116,6 +116,47 @@ def test_a_model_that_mixes_the_items_of_a_batch_is_refused(operator: str) -> No
     assert negated(alone) == [[[0, 0]]] * 6
 
 
+@pytest.mark.parametrize("first", [[[5, 5]] * 2, [[np.nan, 5], [1, 5]]])
+def test_equal_items_do_not_hide_that_a_model_mixes_items(first: list[list[float]]) -> None:
+    """The item less the mean of its batch: 0 alone, and with an equal one; also where only one of them has NaN."""
+    nodes = [
+        helper.make_node("ReduceMean", ["x"], ["mean"], axes=[0], keepdims=1),
+        helper.make_node("Sub", ["x", "mean"], ["y"]),
+    ]
+    session = open_session(data(nodes, [tensor("x", ["n", 2])], [tensor("y", ["n", 2])], {}))
+    items = [np.float32([item]) for item in (*first, [1, 1], [3, 3])]
+    with pytest.raises(InvalidArgumentError, match="in a batch of 2, the output y differs"):
+        list(session.evaluate_many(items, batch=2, concurrency=1))
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_comparison_that_shows_nothing_is_repeated(size: int) -> None:
+    """Until two items differ. Items of two entries, which differ, may be equal as well."""
+    sizes: list[int] = []
+
+    def double(inputs: Any) -> Any:
+        sizes.append(len(inputs["x"]))
+        return {"y": inputs["x"] * 2}
+
+    items = [
+        np.full((size, 1), number, np.float32) + np.arange(size, dtype=np.float32)[:, None]
+        for number in (5, 5, 1, 2, 7, 7)
+    ]
+    list(open_session(unary("Neg", ["n", 1]), FakeDevice(double)).evaluate_many(items, batch=2, concurrency=1))
+    assert sizes == [2 * size, size, size, 2 * size, size, size, 2 * size]
+
+
+def test_small_classes_that_a_batch_changes_are_mixed() -> None:
+    """The item plus the size of its batch, as uint8."""
+
+    def count(inputs: Any) -> Any:
+        return {"y": inputs["x"] + np.uint8(len(inputs["x"]))}
+
+    session = open_session(unary("Identity", ["n", 1], TensorProto.UINT8), FakeDevice(count))
+    with pytest.raises(InvalidArgumentError, match="in a batch of 2, the output y differs"):
+        list(session.evaluate_many([np.uint8([[item]]) for item in (200, 210)], batch=2))
+
+
 @pytest.mark.parametrize("kind", [INT64, TensorProto.INT32])
 def test_whole_numbers_that_a_batch_changes_by_little_are_mixed(kind: int) -> None:
     """1000 plus the item, less the largest item of its batch: 1000 alone, and 996 in a batch with 5."""

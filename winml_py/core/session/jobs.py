@@ -174,24 +174,24 @@ class Jobs:
     def _find_mixed_output(self, items: Sequence[Values], parts: Mapping[str, Sequence[object]]) -> str | None:
         """The name of an output that differs if the items are evaluated one by one, or None.
 
-        Batches are compared until, in each output, two items have a finite number at the same place: a number that is
-        mixed with NaN is NaN, as it may be alone.
+        Batches are compared until one can show it: each output has a place where all numbers are finite, as a number
+        that is mixed with NaN is NaN, as it may be alone; and at such places, items differ, as equal ones mix unseen.
         """
         alone = [self._evaluate(values).outputs for values in items]
-        is_settled = True
+        is_finite, is_varied = True, False
         for name, values in parts.items():
             rows = [_read_entries(outputs[name]) for outputs in alone]
             expected, actual = np.concatenate(rows), np.concatenate([_read_entries(value) for value in values])
             is_equal = np.array_equal(expected, actual, equal_nan=expected.dtype.kind == "f")
             # Half precision's tolerance, as a batch may be rounded differently in any precision, and pictures to other
             # levels. Classes, counts and texts are the same or not.
-            is_exact = expected.dtype.kind in "Oib" or expected.dtype in (np.uint16, np.uint32, np.uint64)
+            is_exact = expected.dtype.kind in "Oiub" and as_picture(alone[0][name]) is None
             if not is_equal and (is_exact or compute_relative_error(expected, actual) > HALF_TOLERANCE):
                 return name
-            is_settled &= expected.dtype == object or bool(
-                (np.sum([np.isfinite(row).any(0) for row in rows], 0) > 1).any()
-            )
-        if is_settled:
+            places = np.True_ if expected.dtype == object else np.isfinite(expected).all(0)
+            is_finite &= bool(places.any())
+            is_varied |= any(not np.array_equal(row[:, places], rows[0][:, places]) for row in rows)
+        if is_finite and is_varied:
             _compared.add(self._session_state)
         return None
 

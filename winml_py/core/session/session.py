@@ -377,7 +377,7 @@ class LearningModelSession(Closeable, Object):
                 pictures or tensors have different shapes are evaluated one by one. The items of the session's first
                 batch are also evaluated one by one. If floats or pictures differ by more than 2 %, or other results
                 at all, the stream ends with an `InvalidArgumentError`, because the model mixes the items of a batch.
-                If the numbers of a batch are not finite, the next batch is compared, too.
+                If its results are all equal, or not finite, the next batch is compared, too.
             contract: how pictures become the inputs that it fits, in place of the model's contract, and of the items'.
             fast_decode: as for `ImageFeatureValue.load`; pictures of a batch are decoded whole.
             progress: called with the number of results, and the total or None if it is unknown; in order, by the thread
