@@ -484,6 +484,24 @@ def test_frames_of_one_pillow_image_are_evaluated_each(kind: str) -> None:
     assert [round(float(result["y"].to_numpy()[0])) for result in results] == list(levels)
 
 
+@pytest.mark.parametrize("change", ["close", "paint", "both"])
+def test_a_pillow_image_may_change_before_it_is_evaluated(change: str) -> None:
+    """Also one that Pillow has not decoded when the program yields it."""
+
+    def source() -> Iterator[Image.Image]:
+        for _ in range(3):
+            image = Image.open(PICTURES / "seven.png")
+            yield image
+            if change != "close":
+                image.paste(0, (0, 0, *image.size))
+            if change != "paint":
+                image.close()
+
+    session = open_session(MODELS / "digits.onnx")
+    results = session.evaluate_many(source(), concurrency=1)
+    assert [result.top_k(1)[0].index for result in results] == [7] * 3
+
+
 def test_items_whose_inputs_have_different_rows_are_not_batched() -> None:
     ends = [tensor("a", ["n", 1]), tensor("b", ["m", 1])]
     session = open_session(data([helper.make_node("Add", ["a", "b"], ["y"])], ends, [tensor("y", ["k", 1])]))

@@ -301,7 +301,7 @@ def _find_spans(counts: Sequence[int]) -> Iterator[tuple[int, int]]:
 def detach(value: Any) -> Any:
     """The value if nobody else can write it, else a deep copy.
 
-    Paths, bytes, frames of a `VideoReader` and picture files that Pillow has not decoded yet are not copied.
+    Paths, bytes and frames of a `VideoReader` are not copied.
     """
     if isinstance(value, (str, bytes, os.PathLike, int, float, np.generic)):
         return value
@@ -312,8 +312,7 @@ def detach(value: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value)(map(detach, value))
     if is_pil_image(value):
-        # One that is not decoded yet stays as it is, unless the program may seek to another of its frames.
-        return value if getattr(value, "tile", None) and not getattr(value, "is_animated", False) else value.copy()
+        return ImageFeatureValue.from_pil(value)  # decoded now: it may be closed, painted over, or at another frame
     try:
         if type(value) is np.ndarray:
             return value.copy()
