@@ -226,6 +226,32 @@ def test_other_outputs_are_summarized(tmp_path: Path) -> None:
             np.testing.assert_array_equal(arrays["y"], value)
 
 
+def test_outputs_that_are_no_arrays_are_not_left_out_of_a_file(tmp_path: Path) -> None:
+    """A batch of pictures is one; maps and sequences are refused."""
+    path, file = tmp_path / "m.onnx", tmp_path / "x.npy"
+    ends = [tensor(name, ["n", 3, 4, 5], denotation="IMAGE") for name in "xy"]
+    path.write_bytes(data([helper.make_node("Identity", ["x"], ["y"])], ends[:1], ends[1:]))
+    blue_green_red = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
+    np.save(file, blue_green_red)
+    assert call("run", path, file, "--output", tmp_path / "o.npz").exit_code == 0
+    with np.load(tmp_path / "o.npz") as arrays:
+        np.testing.assert_array_equal(arrays["y"][..., :3], blue_green_red.transpose(0, 2, 3, 1))
+    kinds = helper.make_map_type_proto(INT64, helper.make_tensor_type_proto(FLOAT, ()))
+    maps = helper.make_value_info("maps", helper.make_sequence_type_proto(kinds))
+    nodes = [
+        helper.make_node("ZipMap", ["x"], ["maps"], domain="ai.onnx.ml", classlabels_int64s=[0, 1]),
+        helper.make_node("SequenceConstruct", ["x", "x"], ["list"]),
+        helper.make_node("Relu", ["x"], ["y"]),
+    ]
+    kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(FLOAT, None))
+    outputs = [maps, helper.make_value_info("list", kind), tensor("y", [None, 2])]
+    path.write_bytes(data(nodes, [tensor("x", [None, 2])], outputs))
+    np.save(file, np.float32([[1, 2]]))
+    words = require_failure(5, "run", path, file, "--output", tmp_path / "maps.npz")
+    assert "maps.npz: A .npz file holds arrays, but these outputs are maps or sequences: maps, list. Omit" in words
+    assert not (tmp_path / "maps.npz").exists()
+
+
 def test_sequences_and_odd_names_come_out(tmp_path: Path) -> None:
     kind = helper.make_sequence_type_proto(helper.make_tensor_type_proto(1, None))
     node = helper.make_node("SequenceConstruct", ["x", "x"], ["file"])

@@ -20,7 +20,7 @@ from ..core.base.atomic_files import fold_case, open_atomically, require_folder,
 from ..core.base.messages import Facts
 from ..core.features.descriptors import ImageFeatureDescriptor
 from ..core.features.pictures import ImageFeatureValue
-from ..core.imaging.bitmap import SoftwareBitmap
+from ..core.imaging.bitmap import SoftwareBitmap, VideoFrame
 from ..core.imaging.video import VideoReader
 from ..core.session.session import LearningModelSession
 from ..enums import BitmapPixelFormat
@@ -197,7 +197,7 @@ def write_outputs(
     require_unnamed(path)
     with convert_errors(OUTPUT):
         if path.endswith(".npz"):
-            _save_arrays(path, {name: as_numpy(value) for name, value in outputs.items()})
+            _save_arrays(path, {name: _read_array(value) for name, value in outputs.items()})
         elif draw:
             ImageFeatureValue.from_pil(draw()).save(path)
         elif pictures:
@@ -217,11 +217,20 @@ def _save_tensor(path: str, outputs: Mapping[str, object], order: BitmapPixelFor
     print_line(f"{path}: The output {output.name} is a tensor, and was written as a picture: {reading}.", is_error=True)
 
 
-def _save_arrays(path: str, outputs: Mapping[str, object]) -> None:
+def _read_array(value: Any) -> Any:
+    """An output as an array, if it is one: pictures of a batch have one size."""
+    if isinstance(value, list) and value and isinstance(value[0], VideoFrame):
+        return np.stack([frame.software_bitmap.to_numpy() for frame in value])
+    return as_numpy(value)
+
+
+def _save_arrays(path: str, outputs: Mapping[str, Any]) -> None:
     """Writes a file for `numpy.load`. `numpy.savez` would refuse an output that has the name of its parameters."""
+    if others := ", ".join(name for name, array in outputs.items() if not isinstance(array, np.ndarray)):
+        message = f"{path}: A .npz file holds arrays, but these outputs are maps or sequences: {others}."
+        raise Failure(f"{message} Omit --output, and print all outputs with --json.", OUTPUT)
     with open_atomically(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, array in outputs.items():
-            if isinstance(array, np.ndarray):
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    plain = array.astype(str) if array.dtype == object else array
-                    np.lib.format.write_array(member, plain, allow_pickle=False)
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                plain = array.astype(str) if array.dtype == object else array
+                np.lib.format.write_array(member, plain, allow_pickle=False)
