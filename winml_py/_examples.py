@@ -271,7 +271,7 @@ def make_example(feature: FeatureDescriptor, rng: np.random.Generator) -> Array:
     shape = find_example_shape(feature).shape
     if math.prod(shape) > MAX_NUMBERS:
         raise InvalidArgumentError(
-            f"The input {feature.name} has {math.prod(shape):,} numbers, but an example has at most {MAX_NUMBERS:,}.",
+            f"The input {feature.name} has {math.prod(shape):,} values, but an example has at most {MAX_NUMBERS:,}.",
             hint="Pass a value for the input.",
         )
     if feature.tensor_kind is TensorKind.STRING:

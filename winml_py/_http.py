@@ -25,7 +25,7 @@ try:
 except ModuleNotFoundError as error:
     raise MissingPackageError(
         f"The page and the service need {error.name}, which is not installed.",
-        hint="pip install 'winml-py[view]', or 'winml-py[serve]'.",
+        hint="Run pip install 'winml-py[view]' or pip install 'winml-py[serve]'.",
     ) from error
 
 HOST = "127.0.0.1"

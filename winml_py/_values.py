@@ -229,7 +229,7 @@ def convert_pictures_to_bytes(model: LearningModel, values: Mapping[str, Any]) -
         if len(set(pictures.sizes)) > 1:
             sizes = ", ".join(f"{width}x{height}" for width, height in pictures.sizes)
             problem = f"The input {feature.name} takes pictures of one size; these are of {sizes}."
-            raise InvalidArgumentError(problem, hint="Pass each alone, or scale or crop the pictures first.")
+            raise InvalidArgumentError(problem, hint="Pass each picture alone, or scale or crop the pictures first.")
         layout = find_layout(bytes_format)
         mode = {1: "L", 3: "RGB", 4: "RGBA"}[layout.channels]
         # Pillow's gray, as in other programs that decode pictures

@@ -41,7 +41,7 @@ class TestRequests:
     )
     def test_inputs_of_another_form(self, page: Page, inputs: Any) -> None:
         asked = {"model": opened(page, MODELS / "digits.onnx"), "inputs": inputs}
-        assert page.post("api/evaluate", asked, 422)["error"] == "Expected the inputs as an object of objects."
+        assert page.post("api/evaluate", asked, 422)["error"] == "Expected inputs to be an object of objects."
 
     @pytest.mark.parametrize("inputs", [5, None, "image", {"a": 1}])
     def test_inputs_to_save_of_another_form(self, page: Page, inputs: Any) -> None:

@@ -248,7 +248,7 @@ def test_numbers_that_are_no_scores_are_not_read_as_scores() -> None:
     model = seeing.make_model(seeing.yolo("points"), {"output0": f"float[1, 13, {seeing.PLACES}]"})
     with pytest.raises(EvaluationError, match="Expected scores from 0 to 1"):
         vision.detections(evaluated(model, "landscape", LETTERBOX))
-    with pytest.raises(InvalidArgumentError, match="9 numbers after its box, but the number of labels is 3"):
+    with pytest.raises(InvalidArgumentError, match="9 values after its box, but the number of labels is 3"):
         vision.detections(evaluated(model, "landscape", LETTERBOX), labels=seeing.LABELS)
 
 

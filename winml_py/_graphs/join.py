@@ -230,7 +230,7 @@ class LearningModelJoinOptions(Object):
     @joined_node_prefix.setter
     def joined_node_prefix(self, value: str) -> None:
         if not is_text(value):
-            raise InvalidArgumentError(f"The prefix is {value!r}.", hint='Pass text, for example "classifier.".')
+            raise InvalidArgumentError(f"The prefix cannot be {value!r}.", hint='Pass text, for example "classifier.".')
         self._prefix = value
 
     @property

@@ -22,7 +22,7 @@ T = TypeVar("T")
 def require_name(name: object, what: str) -> str:
     """Returns a name, which must be non-empty text."""
     if not is_text(name) or not name:
-        raise InvalidArgumentError(f"{what} is {name!r}.", hint="Pass non-empty text.")
+        raise InvalidArgumentError(f"{what} cannot be {name!r}.", hint="Pass non-empty text.")
     return str(name)
 
 
@@ -136,7 +136,7 @@ class LearningModelOperator(Object):
     def __init__(self, type: str, domain: str = "", /) -> None:  # noqa: A002 - WinRT's name
         self._type = require_name(type, "The type of an operator")
         if not is_text(domain):
-            raise InvalidArgumentError(f"The domain of {type} is {domain!r}.", hint='Pass text, or "" for ONNX.')
+            raise InvalidArgumentError(f"The domain of {type} cannot be {domain!r}.", hint='Pass text, or "" for ONNX.')
         self._domain = "" if domain == "ai.onnx" else domain
         self._name = ""
         self._private_state = Connections({}, {}, {})

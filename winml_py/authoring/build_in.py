@@ -132,7 +132,7 @@ def _find_images(model: LearningModel, contract: ImageContract | None, names: se
         subject = f"The input {', '.join(sorted(unknown))} has no" if unknown else "No input of the model has an"
         raise InvalidArgumentError(
             f"{subject} image contract.",
-            hint="Pass one: build_in(source, destination, ImageContract.imagenet()), or --from NAME in a command.",
+            hint="Call build_in(source, destination, ImageContract.imagenet()), or pass --from NAME.",
         )
     images = [image for image in images if image.name in (names or {image.name})]
     for image in images:

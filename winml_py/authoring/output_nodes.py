@@ -93,7 +93,7 @@ def add_answers(
     elif kind == MASKS:
         name, array = require_one_map(result, find_segmentation(result, facts.labels) or None)
         if array.dtype.kind == "f" and array.shape[1] == 1:
-            raise NotSupportedError(f"The output {name} is a single map of numbers, whose threshold is unknown.")
+            raise NotSupportedError(f"The output {name} is a single map of values, but the threshold is unknown.")
         outputs = {"class_map": (_write_class_map(read_output(name), place), sides)}
     else:
         layout = DetectionLayout(kind)

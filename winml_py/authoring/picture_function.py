@@ -73,7 +73,7 @@ class PictureFunction:
                 else:
                     return kind
         raise InvalidArgumentError(
-            f"{self.name} fails for a picture of 80x60 ({' or '.join(kinds)}): {problems[0][:300].rstrip('.')}.",
+            f"{self.name} fails for an 80x60 picture ({' or '.join(kinds)}): {problems[0][:300].rstrip('.')}.",
             hint="Specify its argument. For an array, pass pictures='rgb' or 'bgr' (--pictures on the command line), "
             "because the result does not show the channel order. Otherwise, pass 'pillow' or 'path'.",
         )
@@ -121,7 +121,7 @@ class PictureFunction:
         except Exception as error:  # foreign code may raise anything
             height, width = pixels.shape[:2]
             raise InvalidArgumentError(
-                f"{self.name} fails for a picture of {width}x{height}: {type(error).__name__}: {str(error)[:300]}"
+                f"{self.name} fails for a {width}x{height} picture:  {type(error).__name__}: {str(error)[:300]}"
             ) from error
         array = next(_find_arrays(result), None)
         if array is None:
@@ -137,8 +137,8 @@ class PictureFunction:
             array = array[0]
         if array.ndim > 3:
             raise NotSupportedError(
-                f"{self.name} returns a tensor of {'x'.join(map(str, shape))}, which holds several pictures for one.",
-                hint="To bind tiles of a picture, use BitmapBounds. A contract makes one tensor of one picture.",
+                f"{self.name} returns a tensor of {'x'.join(map(str, shape))}, but it was passed one picture.",
+                hint="To bind tiles of a picture, use BitmapBounds. A contract makes one tensor from one picture.",
             )
         if array.ndim == 2:
             return PictureTensor(array[None].astype(np.float32), TensorLayout.NCHW)

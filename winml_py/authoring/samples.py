@@ -105,8 +105,8 @@ def write_samples(model: str | os.PathLike[str], samples: Iterable[Sample], *, f
     root = root if os.path.isdir(root) else os.path.dirname(root)
     if old and not force:
         raise InvalidArgumentError(
-            f"{old[0]}: There are samples already.",
-            hint="Give the model a folder of its own, or replace them with force=True, or --force on the command line.",
+            f"{old[0]}: Samples already exist here.",
+            hint="Move the model to its own folder, or replace the samples with force=True (--force in a command).",
         )
     names = list[str]()
     with translate_write_errors(model), TemporaryDirectory(prefix=".samples", dir=root or ".") as temporary:

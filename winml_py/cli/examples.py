@@ -32,7 +32,7 @@ _PATTERNS = (
 @click.argument("folder", type=click.Path(), default=".")
 @json_option
 def examples(folder: str, as_json: bool) -> None:
-    """Copy the models, programs and pictures of the documentation.
+    """Copy the models, programs and pictures from the documentation.
 
     Models go to FOLDER/models. Programs and pictures go to FOLDER/samples. The default FOLDER is the current one. If it
     does not exist, the command creates it. If one of your own files has the name of an example, the command copies

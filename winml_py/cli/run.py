@@ -117,7 +117,7 @@ def run(
         raise click.UsageError("--json prints one document. Omit it, or omit --json-lines and --resume.")
     if record and (has_lines or replace(setup, isolated=False) != Setup()):
         raise click.UsageError(
-            "--record writes the answers of the CPU. Omit --json-lines, --device and other options for evaluating."
+            "--record evaluates on the CPU. Omit --json-lines, --device and other evaluation options."
         )
     results, code, file = [], 0, None
     with show_progress("evaluating", is_shown=resume is not None or not json_lines) as advance:

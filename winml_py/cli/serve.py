@@ -28,11 +28,11 @@ from .style import emit, print_line
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, metavar="N", help="The port, or 0 for a free one.")
 @click.option("--allow-host", "names", multiple=True, metavar="NAME", help="A host that clients use, or *. Repeatable.")
 @click.option("--idle", type=click.FloatRange(0), default=0, metavar="S", help="Close a model after S idle seconds.")
-@click.option("--max-waiting", "waiting", type=click.IntRange(1), metavar="N", help="Requests at once.  [128]")
-@click.option("--max-seconds", "seconds", type=click.FloatRange(0.1), metavar="S", help="Limit for a request.  [30]")
-@click.option("--max-bytes", type=click.IntRange(1), metavar="N", help="Bytes of a request.  [64 MB]")
-@click.option("--max-pixels", type=click.IntRange(1), metavar="N", help="Pixels of a picture.  [50 million]")
-@click.option("--log", type=click.Choice(("text", "json")), default="text", metavar="KIND", help="text or json.")
+@click.option("--max-waiting", "waiting", type=click.IntRange(1), metavar="N", help="Concurrent requests.  [128]")
+@click.option("--max-seconds", "seconds", type=click.FloatRange(0.1), metavar="S", help="Seconds per request.  [30]")
+@click.option("--max-bytes", type=click.IntRange(1), metavar="N", help="Bytes per request.  [64 MB]")
+@click.option("--max-pixels", type=click.IntRange(1), metavar="N", help="Pixels per picture.  [50 million]")
+@click.option("--log", type=click.Choice(("text", "json")), default="text", metavar="KIND", help="Log as text or json.")
 @labels_option
 @setup_options
 @isolated_option
@@ -101,6 +101,6 @@ def _name_models(words: Iterable[str]) -> dict[str, str]:
         for file in list_models(path if equals else word):
             name = stated_name if equals else Path(file).name.removesuffix(".onnx")
             if name in files:
-                raise click.UsageError(f"{file}: Another model is named {name}. Write NAME={file}.")
+                raise click.UsageError(f"{file}: Another model is already named {name}. Write NAME={file}.")
             files[name] = file
     return files

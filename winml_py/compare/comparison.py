@@ -219,7 +219,7 @@ def list_compared_inputs(
             yield names[count - 1] if names else f"input {count - 1}", values
         if names and count != len(names):
             raise InvalidArgumentError(
-                f"Expected one input for each of the {len(names)} names.", hint="Pass as many names, or none."
+                f"Expected one input for each of the {len(names)} names.", hint="Pass a name for each input, or none."
             )
         return
 
@@ -280,7 +280,7 @@ class Comparer:
         shared = [name for name in outputs if name in second_outputs]
         if not shared:
             names = f"{', '.join(outputs)}, and {', '.join(second_outputs)}"
-            raise InvalidArgumentError(f"Expected outputs of the same names, got {names}.", hint="Rename the outputs.")
+            raise InvalidArgumentError(f"Expected the same output names, got {names}.", hint="Rename the outputs.")
         self._unshared = tuple(name for name in (*outputs, *second_outputs) if name not in shared)
         first, second = (flatten_outputs({name: result.outputs[name] for name in shared}) for result in results)
         answers, names_read = self._compare_pictures(input_name, results)

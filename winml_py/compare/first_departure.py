@@ -144,7 +144,7 @@ class _Search:
         if not names:
             raise InvalidArgumentError(
                 "The models have no tensor names in common.",
-                hint="Compare a model with one that was made from it, because exporters give each model new names.",
+                hint="Compare a model with one that was converted from it. Each export assigns new names.",
             )
         self._names = sorted(names, key=first.makers.__getitem__)
 

@@ -105,8 +105,8 @@ def convert(
     if not report.is_good or is_still_float32:
         raise ConversionError(
             "The float16 model is not accurate enough: " + "; ".join(str(report).splitlines()[1:]) + ".",
-            hint="Allow a larger tolerance (--tolerance), or keep more in float32 with keep_io_types (--keep-io-types) "
-            "or keep_float32 (--keep-float32 NODE).",
+            hint="Allow a larger tolerance (--tolerance), or keep more nodes in float32 with keep_io_types "
+            "(--keep-io-types) or keep_float32 (--keep-float32 NODE).",
             report=report,
         )
     progress(None, "writing")

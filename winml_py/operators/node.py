@@ -257,8 +257,8 @@ def _list_output_names(signature: Signature, count: int | None) -> list[str]:
     if not names or len(names) != count:
         known = ", ".join(parameter.name for parameter in parameters)
         raise InvalidArgumentError(
-            f"Expected the number of outputs of {signature.name}, got {count!r}.",
-            hint="Pass a number, for example outputs=2." if is_variadic else f"It has {known}.",
+            f"{signature.name} cannot have outputs={count!r}.",
+            hint="Pass a number, for example outputs=2." if is_variadic else f"Its outputs: {known}.",
         )
     return names
 

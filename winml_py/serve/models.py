@@ -169,7 +169,7 @@ class ServedModel:
                     binding.bind(name, value, files=False)  # a client names no file of this machine
                 exchange.stop.require_not_requested()
                 if session.is_lost:
-                    raise EngineLostError("The process of the engine ended in another evaluation.")
+                    raise EngineLostError("The engine's process ended during another evaluation.")
                 exchange.begin("evaluating")
                 return binding.evaluate(stop=exchange.stop)
 

@@ -19,7 +19,7 @@ try:
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 except ModuleNotFoundError as error:
     raise MissingPackageError(
-        f"The service needs {error.name}, which is not installed.", hint="pip install 'winml-py[serve]'."
+        f"The service needs {error.name}, which is not installed.", hint="Run pip install 'winml-py[serve]'."
     ) from error
 
 logger = logging.getLogger("winml_py.serve")

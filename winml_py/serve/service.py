@@ -86,7 +86,7 @@ class Limits:
         if min(self.max_bytes, self.max_pixels, self.waiting) < 1 or not 0 < self.seconds < inf:
             raise errors.InvalidArgumentError(f"Expected limits above 0, got {self}.")
         if isinstance(self.hosts, str):
-            raise errors.InvalidArgumentError(f"Expected a set of names as hosts, got {self.hosts!r}.")
+            raise errors.InvalidArgumentError(f"Expected hosts to be a set of names, got {self.hosts!r}.")
         _http.Hosts(self.hosts)
 
 
@@ -295,7 +295,7 @@ class Service:
             raise HTTPException(504, f"The evaluation took more than {seconds}.") from None
         if len(response.body) > self.limits.max_bytes:
             sizes = f"{len(response.body):,} bytes, and an answer at most {self.limits.max_bytes:,} (--max-bytes)"
-            raise errors.EvaluationError(f"The answer has {sizes}.", hint="Ask for fewer outputs.")
+            raise errors.EvaluationError(f"The answer has {sizes}.", hint="Request fewer outputs.")
         return response
 
 

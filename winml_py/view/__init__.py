@@ -106,7 +106,7 @@ def _add_picture(bench: Workbench, picture: object) -> str:
     value = ImageFeatureValue.load(picture) if isinstance(picture, bytes) else as_picture(picture)
     if value is None:
         raise InvalidArgumentError(
-            f"Not a picture: {type(picture).__name__}.", hint="Pass a path, a Pillow image or an ImageFeatureValue."
+            f"Expected a picture, got {type(picture).__name__}.", hint="Pass a path, Pillow image or ImageFeatureValue."
         )
     path = bench.make_path(".png")
     value.save(path)

@@ -217,7 +217,7 @@ class Workbench:
         """
         if not isinstance(stated, Mapping) or not all(isinstance(fields, Mapping) for fields in stated.values()):
             raise InvalidArgumentError(
-                "Expected the inputs as an object of objects.", hint='Send, for example, {"x": {"text": "1 2 3"}}.'
+                "Expected inputs to be an object of objects.", hint='Send, for example, {"x": {"text": "1 2 3"}}.'
             )
         inputs = Inputs({}, {}, {})
         for name, feature in model.features.items():
@@ -263,9 +263,9 @@ def parse_contract(words: object) -> ImageContract:
         InvalidArgumentError: not an object of texts, an unknown key, or a word that a contract cannot have.
     """
     if not isinstance(words, Mapping) or not all(isinstance(word, str) for pair in words.items() for word in pair):
-        raise InvalidArgumentError("Expected an object of texts as contract.", hint='Send {"Image.Mean": "0.5"}, say.')
+        raise InvalidArgumentError("Expected contract values as text.", hint='Send, say, {"Image.Mean": "0.5"}.')
     if unknown := sorted(set(words) - set(METADATA_KEYS)):
-        raise InvalidArgumentError(f"Unknown contract key {unknown[0]}.", hint=f"Known: {', '.join(METADATA_KEYS)}.")
+        raise InvalidArgumentError(f"Unknown contract key {unknown[0]}.", hint=f"Keys: {', '.join(METADATA_KEYS)}.")
     return ImageContract.from_metadata({key: word for key, word in words.items() if word})
 
 

@@ -298,5 +298,5 @@ def _require_share(value: float | None, name: str, default: float) -> float:
     if value is None:
         return default
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value <= 1:
-        raise InvalidArgumentError(f"The {name} is {value!r}.", hint="Pass a number from 0 to 1.")
+        raise InvalidArgumentError(f"The {name} cannot be {value!r}.", hint="Pass a number from 0 to 1.")
     return float(value)

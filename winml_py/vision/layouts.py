@@ -128,7 +128,7 @@ def recognise_layout(facts: DetectorFacts) -> DetectionLayout:
         )
     raise InvalidArgumentError(
         f"The outputs {shapes} may have the layout {names.replace(', ', ' or ')}.",
-        hint="Pass detections(result, layout=DetectionLayout.X), or labels=..., whose number may decide.",
+        hint="Pass detections(result, layout=DetectionLayout.X), or labels=...: their number may identify the layout.",
     )
 
 
@@ -225,7 +225,7 @@ def decode(layout: DetectionLayout, facts: DetectorFacts, picture: int, threshol
     corners = decoded.boxes.astype(np.float64)
     prototypes = None if decoded.mask_coefficients is None or not len(corners) else facts.prototypes
     if not all(part is None or np.isfinite(part).all() for part in (*decoded, prototypes)):
-        raise _make_answer_error("boxes", "numbers that are NaN or infinite")
+        raise _make_answer_error("boxes", "values that are NaN or infinite")
     if (corners[:, 2:] < corners[:, :2]).any():
         raise _make_answer_error("boxes", "a box whose left edge is right of its right edge, or top below its bottom")
     if (decoded.classes < 0).any():
@@ -281,7 +281,7 @@ def count_extra_numbers(facts: DetectorFacts, width: int) -> int:
     scores = width - numbers
     if scores < 1 or label_count not in (0, scores):
         raise InvalidArgumentError(
-            f"A row has {width} numbers after its box, but the number of labels is {label_count}.",
+            f"A row has {width} values after its box, but the number of labels is {label_count}.",
             hint="Pass labels=..., one for each class, in the order that the model was trained with.",
         )
     return numbers
@@ -306,7 +306,7 @@ def _attach_extra_numbers(facts: DetectorFacts, boxes: DecodedBoxes, extra: Arra
     shape = facts.exporter.points
     if shape is None or shape[0] * shape[1] != numbers:
         raise InvalidArgumentError(
-            f"Each box has {numbers} more numbers, but the model does not declare their meaning.",
+            f"Each box has {numbers} additional values, but the model does not declare their meaning.",
             hint="For a pose model, declare kpt_shape in the metadata. A mask model must return 32 prototypes.",
         )
     return boxes._replace(points=extra.reshape(-1, *shape))
@@ -403,7 +403,7 @@ def _find_best_of_rows(
 def _require_scores(scores: Array) -> Array:
     """Returns the scores; raises if one is outside 0 to 1 by more than the precision of float16."""
     if scores.size and not (scores.min() >= -0.001 and scores.max() <= 1.001):
-        raise _make_answer_error("scores from 0 to 1", f"numbers from {scores.min():.4g} to {scores.max():.4g}")
+        raise _make_answer_error("scores from 0 to 1", f"values from {scores.min():.4g} to {scores.max():.4g}")
     return scores
 
 

@@ -119,7 +119,7 @@ def masks(
     if len(stack) == 1:
         if threshold is None:
             raise InvalidArgumentError(
-                "The model returns one map of numbers, but does not declare whether they are logits or scores.",
+                "The model returns one map, but does not declare whether its values are logits or scores.",
                 hint="Pass threshold=0 for logits, or threshold=0.5 for scores from 0 to 1.",
             )
         best = (sample_map(stack[0], place) > threshold).astype(np.int32)
@@ -143,7 +143,7 @@ def require_one_map(result: LearningModelEvaluationResult, output: str | None) -
         raise InvalidArgumentError(
             f"Of the outputs {', '.join(tensors) or '(none of numbers)'} {'none' if not maps else 'more than one'} is "
             "a map of the picture.",
-            hint="Choose one of n x classes x height x width with output=....",
+            hint="Pass output=NAME, with an output of shape n x classes x height x width.",
         )
     ((name, array),) = maps.items()
     array = array[:, None] if array.ndim == 3 else array

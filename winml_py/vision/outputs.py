@@ -41,7 +41,7 @@ def read_floats(result: LearningModelEvaluationResult) -> dict[str, Array]:
 def require_finite(array: Array) -> None:
     """Refuses numbers that are NaN or infinite: EvaluationError."""
     if not np.isfinite(array).all():
-        raise EvaluationError("The model returned numbers that are not finite.", hint="Check the picture's contract.")
+        raise EvaluationError("The model returned values that are not finite.", hint="Check the picture's contract.")
 
 
 def find_placement(

@@ -261,8 +261,8 @@ def read_text(
         characters = (*blank, *characters, " ")[:count]
     if len(characters) != count:
         raise InvalidArgumentError(
-            f"The model gives scores for {count} characters, but the number of labels is {len(characters)}.",
-            hint="Pass labels=, a file with the characters that belong to this model, one per line.",
+            f"The model returns scores for {count} characters, but the number of labels is {len(characters)}.",
+            hint="As labels, pass a file with the characters of this model, one per line.",
         )
     readings = []
     for best, highest in zip(scores.argmax(axis=2), scores.max(axis=2), strict=True):

@@ -172,7 +172,7 @@ def _describe_difference(difference: PictureDifference) -> str:
 def _require_same(prepare: PictureFunction, first: PictureTensor, again: PictureTensor) -> None:
     if first.numbers.shape != again.numbers.shape or not np.array_equal(first.numbers, again.numbers):
         raise NotSupportedError(
-            f"{prepare.name} returns different numbers for the same picture, so it is random or has state.",
+            f"{prepare.name} returns different values for the same picture, so it is random or has state.",
             hint="Pass the function that prepares pictures for evaluation instead of training.",
         )
 

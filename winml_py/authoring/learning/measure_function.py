@@ -54,9 +54,9 @@ def measure_colours(function: PictureFunction) -> ColourMapping:
     middle = _find_middle(function, size)
     if middle is None:
         raise NotSupportedError(
-            f"{function.name} returns the same numbers for every plain colour. It subtracts a value that depends on "
+            f"{function.name} returns the same values for every plain colour. It subtracts a value that depends on "
             "the picture, such as its mean, or equalises the picture.",
-            hint="Bind the function's tensor, because in a contract each number depends only on its pixel.",
+            hint="Bind the function's tensor, because in a contract each value depends only on its pixel.",
         )
     factors, summands = _measure_levels(function, size, middle)
     # Two levels side by side keep their numbers. A kernel that overshoots does so by less than a fifth of the edge.
@@ -67,7 +67,7 @@ def measure_colours(function: PictureFunction) -> ColourMapping:
         raise NotSupportedError(
             f"{function.name} maps the adjacent levels 100 and 150 to {levels.min():.0f} and {levels.max():.0f}. It "
             "corrects the contrast of each picture, or equalises it.",
-            hint="Bind the function's tensor, because in a contract each number depends only on its pixel.",
+            hint="Bind the function's tensor, because in a contract each value depends only on its pixel.",
         )
     weights = _measure_mix(function, size, middle, factors, summands)
     if len(weights) == 3 and np.abs(weights - np.round(weights)).max() < 0.004:
@@ -77,8 +77,8 @@ def measure_colours(function: PictureFunction) -> ColourMapping:
     if len(weights) == 1 and min(np.abs(weights[0] - known).max() for known in (GRAY_WEIGHTS, LUMA_WEIGHTS)) < 0.01:
         return ColourMapping((), tuple(float(weight) for weight in weights[0]), factors, summands)
     raise NotSupportedError(
-        f"{function.name} mixes the colours: its channels are {np.round(weights, 3).tolist()} of red, green and blue.",
-        hint="Convert first. A contract supports unchanged red, green and blue, or gray by BT.601 or BT.709.",
+        f"{function.name} mixes the colours: its weights of red, green and blue are {np.round(weights, 3).tolist()}.",
+        hint="Convert the picture first. A contract supports only red, green and blue, or gray by BT.601 or BT.709.",
     )
 
 
@@ -92,8 +92,8 @@ def _measure_levels(function: PictureFunction, size: Size, middle: Middle) -> tu
     deviations = (grays - black) / span * 255 - np.array(GRAYS, float)[:, None]
     if np.abs(deviations).max() > EXACT + _find_rounding(grays):
         raise NotSupportedError(
-            f"{function.name} does not map levels to numbers linearly. It applies a gamma, a threshold or a contrast "
-            "correction, or divides by the picture's largest number.",
+            f"{function.name} does not map levels to values linearly. It applies a gamma, a threshold or a contrast "
+            "correction, or divides by the picture's largest value.",
             hint="Bind the function's tensor, because a contract supports only level * factor + summand.",
         )
     return span / 255, black
@@ -166,9 +166,9 @@ def measure_area(function: PictureFunction, size: Size, mapping: ColourMapping) 
         deviations = np.abs(mapping.to_levels(answer.numbers)[(slice(None), *inside)] - level)
         if deviations.max() > 1.01:
             raise NotSupportedError(
-                f"{name} returns different numbers for one colour in different places: it is random, or it pads before "
+                f"{name} returns different values for one colour in different places: it is random, or it pads before "
                 "it scales, which mixes the edge of the picture with the padding.",
-                hint="Bind the function's tensor, because in a contract each number depends only on its pixel.",
+                hint="Bind the function's tensor, because in a contract each value depends only on its pixel.",
             )
     outside = ~shows
     padding = None

@@ -29,13 +29,13 @@ def require_whole_number(value: object, what: str, least: int = 0, most: int | N
     if number is not None and number >= least and (most is None or number <= most):
         return number
     bounds = f"of {least} or more" if most is None else f"from {least} to {most}"
-    raise InvalidArgumentError(f"{what} is {value!r}.", hint=f"Pass a whole number {bounds}.")
+    raise InvalidArgumentError(f"{what} cannot be {value!r}.", hint=f"Pass a whole number {bounds}.")
 
 
 def require_positive_seconds(value: float, what: str) -> float:
     """Returns a number of seconds above 0 that the system can wait for; else raises InvalidArgumentError."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value <= threading.TIMEOUT_MAX:
-        raise InvalidArgumentError(f"{what} is {value!r}.", hint="Pass a number of seconds above 0.")
+        raise InvalidArgumentError(f"{what} cannot be {value!r}.", hint="Pass a number of seconds above 0.")
     return float(value)
 
 
@@ -51,7 +51,7 @@ def require_bool(value: object, what: str, error: type[WinMLError] = InvalidArgu
     """Returns the value if it is True or False; raises the error otherwise."""
     if isinstance(value, bool):
         return value
-    raise error(f"{what} is {value!r}.", hint="Pass True or False.")
+    raise error(f"{what} cannot be {value!r}.", hint="Pass True or False.")
 
 
 def require_member(enum: type[E], value: object, what: str, error: type[WinMLError] = InvalidArgumentError) -> E:
@@ -62,7 +62,7 @@ def require_member(enum: type[E], value: object, what: str, error: type[WinMLErr
         with suppress(ValueError):
             return enum(int(value))
     names = ", ".join(known.name for known in enum)
-    raise error(f"{what} is {value!r}.", hint=f"Pass a member of {enum.__name__}: {names}.")
+    raise error(f"{what} cannot be {value!r}.", hint=f"Pass a member of {enum.__name__}: {names}.")
 
 
 def is_text(value: object) -> bool:

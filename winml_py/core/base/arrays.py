@@ -78,7 +78,7 @@ class DeviceArray:
         if self.handle is not None and os.getpid() != self.process:
             raise IllegalCallError(
                 "A forked process cannot read GPU memory.",
-                hint='Start processes with multiprocessing.get_context("spawn"), and pass them to_numpy().',
+                hint='Start processes with multiprocessing.get_context("spawn"), and pass tensor.to_numpy().',
             )
         with self.lock:
             copy = np.array(self.read())
@@ -117,7 +117,7 @@ class DeviceArray:
                 raise
             except Exception as error:  # each library raises its own classes
                 raise EvaluationError(
-                    f"Cannot wait for the work of {type(self.owner).__module__.partition('.')[0]} on the device: "
+                    f"Cannot wait for {type(self.owner).__module__.partition('.')[0]} to finish on the device: "
                     f"{type(error).__name__}: {error}."
                 ) from error
 
@@ -206,7 +206,7 @@ def _from_interface(value: Any) -> DeviceArray:
         method = _copy_method(value)
         if method is None:
             raise IllegalCallError(
-                f"{type_name(value)} has no method that copies it to the host.", hint="Use cupy.asnumpy on it."
+                f"{type_name(value)} has no method that copies it to the host.", hint="Call cupy.asnumpy(value)."
             )
         with translate_library_errors(type_name(value), EvaluationError):
             return np.asarray(getattr(value, method)())
@@ -264,7 +264,7 @@ def _synchronize(owner: Any, number: int) -> None:
         if stream is None:  # nothing says that the library still works on the array
             return
         raise IllegalCallError(
-            f"A {type_name(owner)} may still be written in the CUDA stream {stream}, and waiting for it requires CuPy.",
+            f"CUDA stream {stream} may still write to a {type_name(owner)}, and waiting for the stream requires CuPy.",
             hint="Run pip install 'winml-py[cupy]'.",
         ) from error
     with cupy.cuda.Device(number):  # the default streams are those of the current device

@@ -60,7 +60,7 @@ def translate_write_errors(path: str | os.PathLike[str]) -> Iterator[None]:
     except WinMLError:
         raise
     except OSError as error:
-        raise StorageAccessError(f"{os.fspath(path)}: It cannot be written: {error.strerror or error}.") from error
+        raise StorageAccessError(f"{os.fspath(path)}: Cannot write the file: {error.strerror or error}.") from error
 
 
 WINDOWS_WAITS = (0.01, 0.03, 0.1, 0.3, 0.5)

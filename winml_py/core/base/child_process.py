@@ -380,8 +380,8 @@ def make_command() -> list[str]:
             path = next(filter(os.path.isfile, places), "")
     if not path:
         raise NotSupportedError(
-            "Devices are found and engines isolated in child processes, and this program has no Python to start one.",
-            hint="In a frozen program, call winml_py.freeze_support() first. In others, pass the path of a Python that "
+            "Finding devices and isolating engines requires child processes, but this program has no Python for them.",
+            hint="In a frozen program, call winml_py.freeze_support() first. Otherwise, pass the path of a Python that "
             "has these packages to multiprocessing.set_executable().",
         )
     return [path, "-c", f"from {__name__} import freeze_support; freeze_support()"]

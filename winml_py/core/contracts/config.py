@@ -41,7 +41,7 @@ def read_config(source: Source, list_key: str = "") -> Config:
     except OSError as error:
         raise make_open_error(source, error) from error
     except (ValueError, RecursionError) as error:
-        raise InvalidArgumentError(f"{path}: It is not valid {'YAML' if is_yaml else 'JSON'}: {error}.") from error
+        raise InvalidArgumentError(f"{path}: Expected valid {'YAML' if is_yaml else 'JSON'}: {error}.") from error
     if list_key and isinstance(values, list):
         values = {list_key: values}
     if not isinstance(values, dict):
@@ -95,6 +95,6 @@ def make_config_error(name: str, what: str, hint: str = "") -> NotSupportedError
     return NotSupportedError(
         f"{name}: {what}.",
         hint=hint
-        or "Find out how it prepares pictures, and create the contract yourself with ImageContract(...). Or create the "
-        "tensor yourself.",
+        or "Find out how the processor prepares pictures, and create the contract yourself with ImageContract(...). Or "
+        "create the tensor yourself.",
     )

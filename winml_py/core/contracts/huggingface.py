@@ -95,7 +95,7 @@ def _read_kernel(settings: ProcessorSettings) -> ImageKernel:
     if isinstance(resample, int) and not isinstance(resample, bool) and resample in kernels:
         return kernels[resample]
     known = ", ".join(map(str, sorted(kernels)))
-    raise settings.make_error(f"resample is {resample!r}, not one of Pillow's numbers: {known}", resample)
+    raise settings.make_error(f"resample is {resample!r}, not one of Pillow's filters: {known}", resample)
 
 
 def _read_geometry(settings: ProcessorSettings, processor: Processor) -> Geometry:

@@ -72,7 +72,7 @@ class Folder:
                 return ""
             leads_out = not any(Path(real).is_relative_to(root) for root in self._roots)
         if leads_out:
-            raise InvalidArgumentError(f"{path}: It leads outside the folder.", hint="Copy the file into the folder.")
+            raise InvalidArgumentError(f"{path}: The file is outside the folder.", hint="Copy it into the folder.")
         if (size := os.path.getsize(path)) > largest:
             raise InvalidArgumentError(f"{path}: Expected at most {largest:,} bytes, got {size:,}.")
         return path

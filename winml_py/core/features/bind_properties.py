@@ -115,4 +115,4 @@ def _read_property(key: str, value: Any) -> Any:
                 if len(numbers) == 4 and all(0 <= number < 1 << 32 for number in numbers):
                     return BitmapBounds(*numbers)
             hint = "Pass four whole numbers: x, y, width, height."
-    raise InvalidBindingError(f"{label} is {value!r}.", hint=hint)
+    raise InvalidBindingError(f"{label} cannot be {value!r}.", hint=hint)

@@ -287,7 +287,7 @@ def as_picture(value: object) -> ImageFeatureValue | None:
         contracts = {getattr(element, "contract", None) for element in value}
         if len(contracts) > 1:
             hint = "Call session.evaluate_many(pictures), which evaluates them one at a time."
-            raise InvalidBindingError("The pictures of a batch have different contracts.", hint=hint)
+            raise InvalidBindingError("The pictures in a batch have different contracts.", hint=hint)
         return ImageFeatureValue(frames, contract=contracts.pop())
     if isinstance(value, ImageFeatureValue):
         return value

@@ -73,7 +73,7 @@ def read_table(value: Any, feature: FeatureDescriptor) -> Array:
             raise SizeMismatchError(
                 f"The table has {len(columns)} columns: {', '.join(columns)}. "
                 f"The model variable {feature.name} expects {feature.expects()}.",
-                hint="Pass the columns that the model was trained on, in their order.",
+                hint="Pass the columns that the model was trained on, in the same order.",
             )
     arrays = [_read_column(str(name), column, feature, tensor_class.dtype) for name, column in columns.items()]
     return arrays[0] if len(arrays) == len(shape) == 1 else np.column_stack(arrays)
@@ -84,7 +84,7 @@ def _list_columns(table: Any) -> dict[str, Any]:
     columns = {str(name): table[name] for name in names}
     if len(columns) < len(names) or len(set(map(len, columns.values()))) != 1:
         found = ", ".join(f"{name} with {len(table[name])} values" for name in names) or "none"
-        raise InvalidArgumentError(f"Expected columns of different names and of one length, got {found}.")
+        raise InvalidArgumentError(f"Expected columns with different names and the same length, got {found}.")
     return columns
 
 

@@ -332,7 +332,7 @@ class Tensor(Closeable, Object):
             hint = f" Write tensor.to_numpy().{name}." if hasattr(np.ndarray, name) else ""
             if name in ("save", "show"):
                 hint = (
-                    " Save numbers with np.save(path, tensor.to_numpy()). An output is a picture only if the model's "
+                    "Save the values with np.save(path, tensor.to_numpy()). An output is a picture only if the model's "
                 )
                 hint += "file gives it the denotation IMAGE."
             raise AttributeError(f"A {type(self).__name__} has no {name!r}.{hint}", name=name, obj=self)

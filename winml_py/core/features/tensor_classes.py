@@ -202,5 +202,5 @@ def require_half_range(numbers: Array, descriptor: FeatureDescriptor) -> None:
         worst = numbers[lost][sizes[lost].argmax()]
         raise InvalidBindingError(
             f"The model variable {descriptor.name} is float16, but {worst:g} is outside its range of -65504 to 65504.",
-            hint="Scale the numbers as the model expects them.",
+            hint="Scale the values to the range that the model expects.",
         )

@@ -68,7 +68,7 @@ class SoftwareBitmap(Object, Closeable):
         try:
             pixels = np.zeros(layout.make_shape(width, height), layout.dtype)
         except (MemoryError, ValueError) as error:
-            raise InvalidArgumentError(f"A picture of {width} by {height} does not fit into memory.") from error
+            raise InvalidArgumentError(f"A {width}x{height} picture does not fit into memory.") from error
         self._hold(pixels, BitmapPixelFormat(pixel_format), require_member(BitmapAlphaMode, alpha, "The alpha mode"))
 
     def _hold(self, pixels: Pixels, pixel_format: BitmapPixelFormat, alpha: BitmapAlphaMode) -> Self:
@@ -128,7 +128,7 @@ class SoftwareBitmap(Object, Closeable):
             expected = ("3/2 height" if layout.is_planar else "height") + " x width"
             expected += "" if rank == 2 else f" x {layout.channels}"
             raise InvalidArgumentError(
-                f"Expected an array of {expected} of {np.dtype(layout.dtype).name} for "
+                f"Expected a {np.dtype(layout.dtype).name} array of {expected} for "
                 f"{BitmapPixelFormat(pixel_format).name}, got {_describe(pixels)}.",
                 hint=_NO_PIXELS,
             )
@@ -350,7 +350,7 @@ def encode_png(image: Image, longest: int) -> bytes:
 
 
 _NO_PIXELS = (
-    "Convert the array, or specify the format of its channels. If its numbers are prepared for the model, bind the "
+    "Convert the array, or specify the format of its channels. If its values are prepared for the model, bind the "
     "array itself: binding.bind(name, array)."
 )
 

@@ -183,10 +183,10 @@ def open_picture(
     from PIL.Image import DecompressionBombError, DecompressionBombWarning
 
     if not isinstance(max_pixels, Integral):
-        raise InvalidArgumentError(f"max_pixels is {max_pixels!r}.", hint="It must be a whole number.")
+        raise InvalidArgumentError(f"max_pixels cannot be {max_pixels!r}.", hint="It must be a whole number.")
     source = _require_path_or_bytes(source)
     if source in ("", b""):
-        hint = "Pass the path or the contents of a picture file; over HTTP, send these as the body."
+        hint = "Pass the path or the contents of a picture file; over HTTP, send the contents as the body."
         raise PictureError(f"Expected a picture, got {'an empty path' if source == '' else '0 bytes'}.", hint=hint)
     if not isinstance(source, bytes) and os.path.isdir(source):
         hint = "Load its files one at a time, or evaluate all with session.evaluate_many(folder)."
@@ -269,8 +269,8 @@ def _require_few_scans(data: bytes, name: str) -> None:
         scans += found[1] == b"\xda"
         start = found.end() + max(2, int.from_bytes(data[found.end() : found.end() + 2], "big"))
     if scans > MAX_SCANS:
-        hint = "Usual files have 1 to 12. Save the picture again, for example with Pillow."
-        raise PictureError(f"{name} is a JPEG file of {scans:,} scans; at most {MAX_SCANS} are read.", hint=hint)
+        hint = "Most files have 1 to 12. Save the picture again, for example with Pillow."
+        raise PictureError(f"{name} is a JPEG file with {scans:,} scans, but the limit is {MAX_SCANS}.", hint=hint)
 
 
 _limit_lock = threading.Lock()
@@ -390,8 +390,8 @@ def _identify(file: BinaryIO, name: str, max_pixels: int) -> Image:
         from pillow_heif import HeifImageFile
     except ImportError as error:
         raise PictureError(
-            f"{name} is a HEIC picture, and pillow-heif, which reads those, is not installed.",
-            hint="Install it: pip install pillow-heif.",
+            f"{name} is a HEIC picture and requires pillow-heif, which is not installed.",
+            hint="Run pip install pillow-heif.",
         ) from error
     file.seek(0)
     image: Image.Image = HeifImageFile(file, "")  # directly: registering it would change Pillow for the process
@@ -451,7 +451,7 @@ def read_stored_pixels(image: Image, name: str = _PILLOW_IMAGE) -> tuple[Pixels,
         opened = "image" if name == _PILLOW_IMAGE else "PIL.Image.open(path)"
         raise InvalidArgumentError(
             f"{name} of mode {image.mode} has no defined range, so white is unknown.",
-            hint=f'With the number for white, bind {opened}.point(lambda level: level * 255 / white).convert("L").',
+            hint=f'If you know white, bind {opened}.point(lambda level: level * 255 / white).convert("L").',
         )
     if image.has_transparency_data:
         return np.array(image.convert("RGBA")), BitmapPixelFormat.RGBA8
@@ -495,7 +495,7 @@ def _correct_tiff(image: Any) -> None:
 
     is_planar = tags.get(PLANAR_CONFIGURATION) == 2
     if is_planar and image.mode in ("LA", "PA", "LAB"):
-        raise ValueError("planes of Lab colours, or of alpha beside gray or a palette, are not read")
+        raise ValueError("planes of Lab colours, or of alpha beside gray or a palette, are not supported")
     is_mangled = is_planar or tags.get(PHOTOMETRIC) == 6 or tags.get(ORIENTATION, 1) >= 5
     if is_mangled and not image.use_load_libtiff:
         with _libtiff_lock:  # the switch is global, but it mangles no file that another thread opens meanwhile
@@ -636,7 +636,7 @@ def _find_format(name: str, kind: str) -> str:
     if kind:
         raise PictureError(f"Pillow cannot write {kind!r}.", hint='Use "PNG", "JPEG" or "WEBP".')
     raise PictureError(
-        f"{name}: Its file extension is not that of a picture format that can be written.",
+        f"{name}: Pictures cannot be saved with this file extension.",
         hint='Use .png, .jpg or .webp. In Python, you can also name the format: save(file, kind="PNG").',
     )
 

@@ -153,19 +153,19 @@ class ImageContract:
                 hint="Omit gray, or specify GRAY8.",
             )
         if self.channels == 1 and any(level % 1 for level in self.pad):
-            raise InvalidArgumentError(f"The pad of a GRAY8 contract is {self.pad}.", hint="Pass a whole level.")
+            raise InvalidArgumentError(f"The pad of a GRAY8 contract cannot be {self.pad}.", hint="Pass a whole level.")
         for name in ("mean", "std", "factor"):
             object.__setattr__(self, name, self._require_per_channel(name))
             # In float32, as tensors are computed: it rounds 1e-50 to 0.
             if name != "mean" and 0 in np.array(getattr(self, name)).astype(np.float32):
                 raise InvalidArgumentError(f"Expected a {name} other than 0.", hint=f"Omit the {name}, or write 1.")
         if self.std and self.factor:
-            raise InvalidArgumentError("The contract has a std and a factor.", hint="Pass one of the two.")
+            raise InvalidArgumentError("The contract has both a std and a factor.", hint="Pass one of the two.")
         if self.tensor_kind is not None and self.tensor_kind not in METADATA_FIELDS["Image.DataType"][1].values():
             raise InvalidArgumentError(f"Expected a FLOAT, FLOAT16 or UINT8 tensor, got {self.tensor_kind!r}.")
         if not isinstance(self.scaling, Scaling):
             raise InvalidArgumentError(
-                f"The scaling of an image contract is {self.scaling!r}.",
+                f"The scaling of an image contract cannot be {self.scaling!r}.",
                 hint="Pass a rule of winml_py.scaling, for example ImageContract(scaling=ShortestSide(256)).",
             )
 
@@ -176,14 +176,14 @@ class ImageContract:
                 raise TypeError("expected a number, or a list of numbers")
             numbers = tuple(float(number) for number in value) if isinstance(value, Iterable) else (float(value),)
         except (TypeError, ValueError) as error:
-            raise InvalidArgumentError(f"The {name} of an image contract is {value!r}: {error}.") from error
+            raise InvalidArgumentError(f"The {name} of an image contract cannot be {value!r}: {error}.") from error
         if len(numbers) == 1:
             numbers *= self.channels
         with np.errstate(over="ignore"):
             fits = np.isfinite(np.array(numbers).astype(np.float32)).all()
         if len(numbers) not in (0, self.channels) or not fits:
             raise InvalidArgumentError(
-                f"The {name} of a {self.pixel_format.name} contract is {value!r}.",
+                f"The {name} of a {self.pixel_format.name} contract cannot be {value!r}.",
                 hint=f"Pass one finite number, or {self.channels}, one for each channel.",
             )
         return numbers
@@ -265,7 +265,7 @@ class ImageContract:
             "letterbox": Fit(rounding=ImageRounding.HALF_UP),
         }
         if mode not in modes:
-            raise InvalidArgumentError(f"Expected {', '.join(modes)} as mode, got {mode!r}.")
+            raise InvalidArgumentError(f"Expected the mode {' or '.join(modes)}, got {mode!r}.")
         is_gray = _require_channel_order(pixel_format) is BitmapPixelFormat.GRAY8
         return cls(
             pixel_format,
@@ -299,7 +299,7 @@ class ImageContract:
             "rec": {"Image.Scaling": "fit_height=48x320"},
         }
         if task not in tasks:
-            raise InvalidArgumentError(f"Expected {', '.join(tasks)} as task, got {task!r}.")
+            raise InvalidArgumentError(f"Expected the task {' or '.join(tasks)}, got {task!r}.")
         shared = {
             "Image.NominalPixelRange": "Normalized_1_1",
             "Image.Kernel": "Linear",
@@ -463,7 +463,7 @@ def _require_channel_order(pixel_format: BitmapPixelFormat) -> BitmapPixelFormat
         if pixel_format in (with_alpha, order):
             return order
     raise InvalidArgumentError(
-        f"The pixel format of a contract is {pixel_format!r}.",
+        f"The pixel format of a contract cannot be {pixel_format!r}.",
         hint="Pass BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8 or BitmapPixelFormat.GRAY8.",
     )
 
@@ -471,7 +471,7 @@ def _require_channel_order(pixel_format: BitmapPixelFormat) -> BitmapPixelFormat
 def _require_levels(pad: Any) -> Floats:
     levels = tuple(pad) if isinstance(pad, Iterable) else (pad,) * 3
     if len(levels) != 3 or not all(isinstance(level, Real) and 0 <= float(level) <= 255 for level in levels):
-        raise InvalidArgumentError(f"The pad colour is {pad!r}.", hint="Pass red, green and blue from 0 to 255.")
+        raise InvalidArgumentError(f"The pad colour cannot be {pad!r}.", hint="Pass red, green and blue from 0 to 255.")
     return tuple(float(level) if level % 1 else int(level) for level in levels)
 
 
@@ -585,8 +585,8 @@ def require_scaled(placement: Placement, tensor: Sides, limit: int) -> None:
     fixed = 0 if None in tensor else placement.tensor[0] * placement.tensor[1]
     if scaled_height * scaled_width > max(limit, height * width, fixed):
         raise InvalidBindingError(
-            f"A picture of {width}x{height} would be scaled to {scaled_width}x{scaled_height} pixels, "
-            f"and the limit is {limit:,}.",
+            f"A {width}x{height} picture would be scaled to {scaled_width}x{scaled_height}, "
+            f"but the limit is {limit:,} pixels.",
             hint="Bind a part of the picture with BitmapBounds, or specify another scaling in the contract.",
         )
 

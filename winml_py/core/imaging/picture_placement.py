@@ -105,7 +105,7 @@ class PicturePlacement(Object):
         """
         mask = np.asarray(mask)
         if mask.ndim != 2:
-            raise InvalidArgumentError(f"The mask has the shape {mask.shape}.", hint="Pass an array of height x width.")
+            raise InvalidArgumentError(f"Invalid mask of shape {mask.shape}.", hint="Pass an array of height x width.")
         (across, down), (left, top) = self._scale_and_shift
         x = (np.arange(self.picture_width) + 0.5 - left) / across / self.tensor_width
         y = (np.arange(self.picture_height) + 0.5 - top) / down / self.tensor_height
@@ -132,5 +132,5 @@ def _require_coordinates(values: object, count: int) -> Array:
     numbers = np.asarray(values, np.float64)
     if numbers.ndim == 0 or numbers.shape[-1] != count:
         words = "x, y" if count == 2 else "left, top, right, bottom"
-        raise InvalidArgumentError(f"The array has the shape {numbers.shape}.", hint=f"Put {words} in its last axis.")
+        raise InvalidArgumentError(f"Invalid array of shape {numbers.shape}.", hint=f"Put {words} in its last axis.")
     return numbers

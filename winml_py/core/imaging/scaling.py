@@ -193,7 +193,7 @@ class Scaling(_Checked, ABC):
         rule: Any = next((rule for rule in _RULES if _find_word(rule) == word), None)
         if rule is None:
             known = ", ".join(map(_find_word, _RULES))
-            raise InvalidArgumentError(f"Image.Scaling is {text!r}, an unknown rule.", hint=f"Known: {known}.")
+            raise InvalidArgumentError(f"Image.Scaling cannot be {text!r}.", hint=f"Use one of {known}.")
         if len(parts) < len(stated):
             raise InvalidArgumentError(f"Image.Scaling is {text!r}, which specifies a field twice.", hint="Omit one.")
         keys = _list_keys(rule)
@@ -210,7 +210,7 @@ class Scaling(_Checked, ABC):
             return scaling
         except (KeyError, TypeError, ValueError, RecursionError):
             hint = f"{word} takes the fields {', '.join(keys)}." if keys else f"{word} takes no fields."
-            raise InvalidArgumentError(f"Image.Scaling is {text!r}.", hint=hint) from None
+            raise InvalidArgumentError(f"Image.Scaling cannot be {text!r}.", hint=hint) from None
 
     def __str__(self) -> str:
         first, *options = self.to_text().replace("=", " ").split(",")
@@ -646,7 +646,7 @@ def require_size(value: Any, what: str) -> Size | None:
     except TypeError:
         sides = ()
     if len(sides) != 2 or not all(0 < side <= 1 << 20 for side in sides):
-        raise InvalidArgumentError(f"{what} is {value!r}.", hint="Pass height and width.")
+        raise InvalidArgumentError(f"{what} cannot be {value!r}.", hint="Pass height and width.")
     return sides[0], sides[1]
 
 
@@ -657,7 +657,7 @@ def _require_ratio(value: Any, what: str) -> float:
         ratio = math.nan
     if not 0 < ratio <= 1:
         raise InvalidArgumentError(
-            f"{what} is {value!r}.", hint="Pass a number above 0 and at most 1, for example 0.875."
+            f"{what} cannot be {value!r}.", hint="Pass a number above 0 and at most 1, for example 0.875."
         )
     return ratio
 

@@ -214,7 +214,7 @@ def _open_capture(source: object, name: str) -> Any:
         raise InvalidArgumentError(f"Expected a path or a camera's number, got {source!r}.")
     if isinstance(source, int):
         if source < 0:
-            raise InvalidArgumentError(f"Camera {source} does not exist.", hint="Pass 0 for the first.")
+            raise InvalidArgumentError(f"Camera {source} does not exist.", hint="For the first camera, pass 0.")
         native, hint = cv2.VideoCapture(source), "Check that the camera is connected and not in use."
     else:
         refuse_address(source)

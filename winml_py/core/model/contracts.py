@@ -63,7 +63,7 @@ class AttachedContracts(MutableMapping[str, ImageContract]):
             return
         if not isinstance(contract, ImageContract):
             raise InvalidArgumentError(
-                f"The contract of {name} is {contract!r}.", hint="Pass ImageContract.imagenet() or your own."
+                f"The contract of {name} cannot be {contract!r}.", hint="Pass ImageContract.imagenet() or your own."
             )
         if not feature.fits(contract):
             elements = "" if contract.tensor_kind is None else f", for {format_kind(contract.tensor_kind)}"
@@ -286,7 +286,7 @@ def apply_published(
             size = " x ".join(map(str, contract.size or ["of any size"]))
             types = ", ".join(f"{feature.name}: {format_type(feature)}" for feature in inputs)
             refusal = NotSupportedError(
-                f"{sources['contract']}: It is for one picture, {size}, which the model does not take: {types}.",
+                f"{sources['contract']}: The contract is for one picture ({size}), but the model takes {types}.",
                 hint="Specify the contract: model.contracts[name] = ImageContract(...).",
             )
         else:

@@ -373,8 +373,8 @@ class PackedFile(NamedTuple):
             source, header = FileSource.open(self.path)
         except ModelNotFoundError as error:
             raise ModelNotFoundError(
-                f"The model was pickled by its path, but {self.path} cannot be opened in this process.",
-                hint="Put the file there on every machine, or load the model from its bytes before it is pickled.",
+                f"The model was pickled with its path, but {self.path} cannot be opened in this process.",
+                hint="Copy the file to this path on every machine, or load the model from bytes before pickling it.",
             ) from error
         stamps = source.read_data_stamps()
         if stamps != self.stamps and _compute_digest(source.folder, stamps) != self.digest:

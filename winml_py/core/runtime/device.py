@@ -228,7 +228,7 @@ def _find_again(pickled: ProviderDevice) -> LearningModelDevice:
         return LearningModelDevice(LearningModelDeviceKind.DIRECTX, _device=matches[0])
     names = ", ".join(device.name for device in LearningModelDevice.find_all())
     raise InvalidDeviceError(
-        f"The pickled device {pickled.name} by {pickled.provider} is not available here. Available: {names}.",
+        f"The pickled device {pickled.name} ({pickled.provider}) is not available here. Available: {names}.",
         hint="Pickle a kind or a name instead, and find the device where it is used.",
     )
 

@@ -56,8 +56,8 @@ class Tuning:
 
     def __post_init__(self) -> None:
         for name, words in (("execution_mode", EXECUTION_MODES), ("graph_optimization", GRAPH_OPTIMIZATIONS)):
-            if getattr(self, name) not in words:
-                raise InvalidArgumentError(f"{name} is {getattr(self, name)!r}.", hint=f"Expected {', '.join(words)}.")
+            if (value := getattr(self, name)) not in words:
+                raise InvalidArgumentError(f"{name} cannot be {value!r}.", hint=f"Expected {' or '.join(words)}.")
         require_whole_number(self.inter_op_num_threads, "inter_op_num_threads", most=MAX_THREADS)
         require_bool(self.memory_arena, "memory_arena")
         require_bool(self.memory_pattern, "memory_pattern")

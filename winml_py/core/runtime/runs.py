@@ -148,7 +148,7 @@ def fill(outputs: Mapping[str, Any], fresh: dict[str, Any]) -> dict[str, Any]:
                 actual = getattr(value, "dtype", type_name(value))
                 raise EvaluationError(
                     f"The output {name} is {actual}, but the model declares {array.dtype}.",
-                    hint="Correct the types that the model declares, or what a function in its place returns.",
+                    hint="Correct the type that the model declares or that your Python function returns.",
                 )
             if value.shape != array.shape:
                 raise make_output_shape_error(name, array.shape, value.shape)

@@ -169,7 +169,7 @@ def _override_feature(
             raise InvalidArgumentError(
                 f"The options override the shape of {feature.name} with {list(override)}, but the model specifies "
                 f"{list(feature.shape)}.",
-                hint="Pass one size for each dimension. To keep a size of the model, pass -1.",
+                hint="Pass one size for each dimension. To keep the model's size, pass -1.",
             )
         shape = tuple(map(max, pairs))  # a free size is -1
     shape = tuple(batch.get(axis, -1) if size < 0 else size for axis, size in enumerate(shape))

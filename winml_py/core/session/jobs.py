@@ -232,7 +232,7 @@ def _require_batches(features: Sequence[FeatureDescriptor]) -> None:
         if not isinstance(feature, ShapedDescriptor) or not shape or shape[0] != -1:
             raise InvalidArgumentError(
                 f"Items cannot be batched: the first dimension of {feature.name} is fixed ({feature.expects()}).",
-                hint="Omit batch. To leave the dimension free, set options.batch_size_override = 0, or export it so.",
+                hint="Omit batch. To free the dimension, set options.batch_size_override = 0, or change the model.",
             )
         dimensions.append((feature.dimension_names or ("",))[0])
     first = dimensions[0]
@@ -241,7 +241,7 @@ def _require_batches(features: Sequence[FeatureDescriptor]) -> None:
             raise InvalidArgumentError(
                 f"Items cannot be batched: the first dimension of {features[0].name} is {first!r}, but that of "
                 f"{feature.name} is {dimension!r}.",
-                hint="Omit batch, or give both the same name in the model if they are the batch.",
+                hint="Omit batch. If both dimensions are the batch, give them the same name in the model.",
             )
 
 

@@ -119,7 +119,7 @@ def _check_shapes(shapes: Mapping[str, Sequence[int]], name: str) -> Mapping[str
             sizes = ()
         if not is_text(key) or not sizes or not all(size == -1 or 0 < size < 1 << 32 for size in sizes):
             raise InvalidArgumentError(
-                f"The shape of the input {key!r} is {shape!r}.", hint="Pass (1, 3, 640, 640); -1 leaves a size free."
+                f"The shape of input {key!r} cannot be {shape!r}.", hint="Pass (1, 3, 640, 640); -1 leaves a size free."
             )
         checked[key] = sizes
     return MappingProxyType(checked)
@@ -128,7 +128,7 @@ def _check_shapes(shapes: Mapping[str, Sequence[int]], name: str) -> Mapping[str
 def _check_engine_name(engine: str | None, name: str) -> str | None:
     if engine is not None and (not isinstance(engine, str) or not engine):
         raise InvalidArgumentError(
-            f"The engine is {engine!r}.", hint='Pass "onnxruntime", or a provider such as "openvino".'
+            f"The engine cannot be {engine!r}.", hint='Pass "onnxruntime", or a provider such as "openvino".'
         )
     return engine
 
@@ -139,7 +139,7 @@ def _convert_to_texts(options: Mapping[str, object], name: str) -> Mapping[str, 
         isinstance(key, str) and isinstance(value, (str, int, float)) for key, value in options.items()
     ):
         hint = "Pass {key: value}, where each value is a str, a bool or a number."
-        raise InvalidArgumentError(f"{name} is {options!r}.", hint=hint)
+        raise InvalidArgumentError(f"{name} cannot be {options!r}.", hint=hint)
     return MappingProxyType(
         {key: str(int(value) if isinstance(value, bool) else value) for key, value in options.items()}
     )
@@ -148,7 +148,7 @@ def _convert_to_texts(options: Mapping[str, object], name: str) -> Mapping[str, 
 def _check_log_severity(severity: str, name: str) -> str:
     if severity not in LOG_SEVERITIES:
         hint = f"Pass one of {', '.join(LOG_SEVERITIES)}."
-        raise InvalidArgumentError(f"{name} is {severity!r}.", hint=hint)
+        raise InvalidArgumentError(f"{name} cannot be {severity!r}.", hint=hint)
     return str(severity)
 
 
@@ -165,7 +165,7 @@ def _convert_to_isolation(value: Isolation | str | Mapping[str, Any] | None, nam
     if isolation is None or isinstance(isolation, Isolation):
         return isolation
     raise InvalidArgumentError(
-        f"{name} is {value!r}.", hint='Pass "process", None, or, for example, Isolation(max_memory=2 << 30).'
+        f"{name} cannot be {value!r}.", hint='Pass "process", None, or, for example, Isolation(max_memory=2 << 30).'
     )
 
 

@@ -100,7 +100,7 @@ class BuffersOutput(OutputSlot):
         sizes = [part.nbytes for part in self._parts]
         if sum(sizes) != len(data):
             raise SizeMismatchError(
-                f"The model variable {self._descriptor.name} has {len(data)} bytes, but buffers of {sum(sizes)} "
+                f"The model variable {self._descriptor.name} has {len(data)} bytes, but buffers of {sum(sizes)} bytes "
                 "are bound to it.",
                 hint="Bind buffers whose sizes add up to that of the output.",
             )

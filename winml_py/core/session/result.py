@@ -415,8 +415,8 @@ class UnboundOutput(OutputSlot):
             return wrap_array(CLASSES_BY_DTYPE[value.dtype], value)
         if isinstance(descriptor, TensorFeatureDescriptor) and tensor_class is None:
             raise NotSupportedError(  # numpy has no type for it: the engine returns float8, say, as bytes
-                f"The output {descriptor.name} has an element type that Windows ML and numpy lack, such as float8 or "
-                "bfloat16.",
+                f"The output {descriptor.name} has an element type that neither Windows ML nor numpy supports, such as "
+                "float8 or bfloat16.",
                 hint="In the model, add a Cast to float32 after that output.",
             )
         raise make_output_error(descriptor, value, tensor_class.dtype if tensor_class else None)
@@ -457,6 +457,6 @@ def make_output_error(descriptor: FeatureDescriptor, value: object, dtype: DType
     return EvaluationError(
         f"The engine produced an unexpected evaluation output for unbound output variable {descriptor.name}: "
         f"expected {dtype or descriptor.expects()}, got {actual}.",
-        hint="Correct the types that the model declares, or what a function in its place returns.",
+        hint="Correct the type that the model declares or that your Python function returns.",
         hresult=E_UNEXPECTED,
     )

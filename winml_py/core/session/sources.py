@@ -250,7 +250,7 @@ def read_value(feature: FeatureDescriptor, source: object, fast_decode: bool = F
     raise InvalidArgumentError(f"{path}: {problem}.", hint="Pass an array, or the path of a .npy or .csv file.")
 
 
-_HOW_TO_WRITE = "Separate numbers with commas, and use decimal points (1.5,2). Write an item per row, no header."
+_HOW_TO_WRITE = "Separate numbers with commas, and use decimal points (1.5,2). Write one item per row, and no header."
 
 
 def _read_table(feature: FeatureDescriptor, path: str) -> Array:
@@ -301,8 +301,8 @@ def _find_table_shape(feature: ShapedDescriptor, table: tuple[int, ...], name: s
         if (math.prod(shape[:split]), math.prod(shape[split:])) == table:
             return shape
     raise InvalidArgumentError(
-        f"{name}: The row has {table[1]} number{'s' * (table[1] != 1)}, and the table has {table[0]} "
-        f"row{'s' * (table[0] != 1)}, but {feature.name} takes {feature.describe()}.",
+        f"{name}: The table has {table[0]} row{'s' * (table[0] != 1)} of {table[1]} "
+        f"number{'s' * (table[1] != 1)}, but {feature.name} takes {feature.describe()}.",
         hint=_HOW_TO_WRITE,
     )
 

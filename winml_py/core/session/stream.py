@@ -55,7 +55,7 @@ class EvaluationStream(Closeable):
         batch_size = 1 if batch is None else require_whole_number(batch, "batch", 1)
         if progress is not None and not callable(progress):
             raise InvalidArgumentError(
-                f"progress is {progress!r}.", hint="Pass a function of two numbers: done and total."
+                f"progress cannot be {progress!r}.", hint="Pass a function of two numbers: done and total."
             )
         properties: dict[str, BindProperties] = {}
         if contract is not None:

@@ -97,7 +97,7 @@ class CustomOperator:
             numpy_dtype = _convert_dtype(dtype)
         except (TypeError, ValueError, KeyError):
             raise InvalidArgumentError(
-                f"An output of the operator {self.name} is {output!r}.", hint="Pass type and rank: (np.float32, 2)."
+                f"An output of operator {self.name} cannot be {output!r}.", hint="Pass type and rank: (np.float32, 2)."
             ) from None
         if rank is not None:
             require_whole_number(rank, f"The rank of an output of {self.name}", most=MAX_RANK)

@@ -162,7 +162,7 @@ def _require_none(nodes: Iterable[onnx.NodeProto], operators: OperatorsByKey, wh
             raise NotSupportedError(
                 f"The operator {operators[get_operator_key(message)]} of the node {_get_name(message)!r} is {where}, "
                 "but Python functions are supported only in the main graph.",
-                hint="Export the model with the node outside, or pass the operator as a shared library.",
+                hint="Export the model with the node in the main graph, or pass the operator as a shared library.",
             )
 
 
@@ -189,7 +189,7 @@ def _make_custom_node(node: onnx.NodeProto, operator: CustomOperator) -> CustomN
         raise InvalidArgumentError(
             f"The node {_get_name(node)!r} has {len(node.output)} outputs, but the operator {operator} declares "
             f"{len(operator.outputs)}.",
-            hint="Declare the type and the rank of each of them.",
+            hint="Declare the type and the rank of each output.",
         )
     attributes = {item.name: _convert_attribute(helper.get_attribute_value(item)) for item in node.attribute}
     return CustomNode(operator, _get_name(node), list(node.input), list(node.output), attributes)

@@ -286,7 +286,7 @@ class IsolatedEngine(LocalEngine):
                     f"The process of the session's engine ended {when} ({ending})."
                     + (f" Its last output: {words[:300]}" if words else ""),
                     hint="Create another session from the model, because this one is unusable. If the same inputs end "
-                    "that one, too, the model or its engine has a fault.",
+                    "the new process, too, the model or its engine is faulty.",
                 )
             self._is_closing = True
             self._end_if_idle()
@@ -303,7 +303,7 @@ class IsolatedEngine(LocalEngine):
         except (OSError, OverflowError) as error:
             raise EvaluationError(
                 f"Cannot allocate {size:,} bytes of shared memory for the tensors of an isolated session: {error}.",
-                hint="Evaluate smaller inputs, or without options.isolation.",
+                hint="Evaluate smaller inputs, or set options.isolation = None.",
             ) from error
 
 

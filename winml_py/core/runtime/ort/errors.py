@@ -146,7 +146,7 @@ def _translate_known(error: Exception) -> WinMLError | None:
     if isinstance(error, UnicodeError):
         return CorruptModelError(
             "A name in the model, or a string output, is not UTF-8.",
-            hint="Rename its inputs and outputs with an ONNX editor.",
+            hint="Rename the model's inputs and outputs with an ONNX editor.",
         )
     return None
 

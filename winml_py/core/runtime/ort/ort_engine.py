@@ -148,7 +148,7 @@ class OrtEngine(LocalEngine):
         if self._unreadable:
             name, kind = self._unreadable[0].name, self._unreadable[0].type
             raise NotSupportedError(
-                f"The output {name} has an element type that numpy lacks: {kind}.",
+                f"The output {name} has an element type that numpy does not support: {kind}.",
                 hint="In the model, add a Cast to float32 after that output.",
             )
         # Strings, maps and sequences have no address to bind. Feeding numbers costs less than binding them, but outputs

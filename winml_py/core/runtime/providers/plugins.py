@@ -192,7 +192,7 @@ def find_runtime_device(device: ProviderDevice) -> onnxruntime.OrtEpDevice:
     candidates = list_plugin_devices(device.provider)
     if device.number >= len(candidates):
         raise InvalidDeviceError(
-            f"{device.name} is no longer available.", hint="Find it with `winml-py devices`, and create it again."
+            f"{device.name} is no longer available.", hint="To see the devices that are left, run `winml-py devices`."
         )
     return candidates[device.number]
 

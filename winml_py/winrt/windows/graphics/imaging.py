@@ -306,7 +306,7 @@ def _crop(image: Image, transform: BitmapTransform) -> Image:
         return image
     if min(x, y) < 0 or min(width, height) < 1 or x + width > image.width or y + height > image.height:
         raise InvalidArgumentError(
-            f"Bounds of {width}x{height} at ({x}, {y}) do not lie inside the picture of {image.width}x{image.height}."
+            f"Bounds of {width}x{height} at ({x}, {y}) do not lie inside the {image.width}x{image.height} picture."
         )
     return image.crop((x, y, x + width, y + height))
 
