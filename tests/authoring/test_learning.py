@@ -240,9 +240,9 @@ def test_half_a_pixel_is_rounded_as_the_function_rounds_it(is_longest: bool) -> 
         ("equalised", "corrects the contrast of each picture"),
         ("turned", "mirrors or rotates the picture"),
         ("bright_sized", r"its tensor has a different size for a picture of \d+x\d+"),
-        ("vignette", "different numbers for one colour in different places"),
+        ("vignette", "different values for one colour in different places"),
         ("random_crop", "it is random or has state"),
-        ("tiles", "several pictures for one"),
+        ("tiles", "passed one picture"),
         ("gray_as_colour", "mixes the colours"),
     ],
 )

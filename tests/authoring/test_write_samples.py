@@ -131,7 +131,7 @@ def test_a_model_with_a_built_in_contract_has_pixels(tmp_path: Path, cat: Path) 
 
 def test_only_force_replaces_samples_and_then_all(known: Path, seven: Path) -> None:
     before = list_files(known.parent)
-    with pytest.raises(InvalidArgumentError, match=r"test_data_set_0: There are samples already\..*force=True"):
+    with pytest.raises(InvalidArgumentError, match=r"test_data_set_0: Samples already exist here\..*force=True"):
         write_samples(known, [SHAPES])
     assert write_samples(known, [SHAPES] * 11, force=True)[10].endswith("test_data_set_10")
     assert len(check_samples(LearningModel.load(known.parent)).samples) == 11
@@ -330,7 +330,7 @@ def test_a_link_out_of_the_folder_is_not_followed(known: Path, tmp_path_factory:
     shutil.move(known.parent / "test_data_set_0" / "output_0.pb", outside)
     (known.parent / "test_data_set_0" / "output_0.pb").symlink_to(outside)
     (problem,) = check_samples(LearningModel.load(known)).problems
-    assert "It leads outside the folder" in problem
+    assert "The file is outside the folder" in problem
 
 
 # The command
@@ -345,7 +345,7 @@ def test_record_and_check(tmp_path: Path, seven: Path) -> None:
     result = require_exit("run", path, "--check")
     assert result.stdout == f"{path}: right: 2 samples, at most 0.00% apart, on {device} with onnxruntime\n"
     result = call("run", path, seven, "--record")
-    assert (result.exit_code, "There are samples already" in result.stderr) == (4, True)
+    assert (result.exit_code, "Samples already exist here" in result.stderr) == (4, True)
     require_exit("run", path, seven, "--record", "--force")
     assert not (tmp_path / "test_data_set_1").exists()
     answer = read(tmp_path, "output_0.pb")
@@ -363,4 +363,4 @@ def test_what_cannot_be_combined(known: Path, seven: Path) -> None:
         assert (result.exit_code, "--check evaluates the samples beside MODEL" in result.stderr) == (2, True)
     for words in (["--precision", "float32"], ["--json-lines"]):
         result = call("run", known, seven, "--record", *words)
-        assert (result.exit_code, "--record writes the answers of the CPU" in result.stderr) == (2, True)
+        assert (result.exit_code, "--record evaluates on the CPU" in result.stderr) == (2, True)

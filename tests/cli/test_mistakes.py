@@ -109,7 +109,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     ("run digits.onnx *.tiff", 2, "*.tiff: No file matches this pattern"),
     ("run digits.onnx wide.npy", 4, "wide.npy: Model variable image…Float[1,1,28,29,]. Dimension 3 is 29, not 28."),
     ("run digits.onnx words.csv", 4, "words.csv, row 1: Expected only numbers…Separate numbers with commas"),
-    ("run digits.onnx few.csv", 4, "few.csv, row 1: The row has 3 numbers, and the table has 1 row, but image takes"),
+    ("run digits.onnx few.csv", 4, "few.csv, row 1: The table has 1 row of 3 numbers, but image takes"),
     ("run pairs.onnx 1,2,3", 4, "1,2,3: The file contains 3 numbers, but x takes a multiple of 2 (1 x 2)"),
     ("run pairs.onnx 1", 4, "1: The file contains 1 number, but x takes a multiple of 2"),
     (

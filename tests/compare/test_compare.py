@@ -447,7 +447,7 @@ def test_a_built_in_contract_takes_what_bind_takes(shape: tuple[int | str, ...],
 def test_one_model_in_two_ways(files: Path) -> None:
     require_exit("compare", "plain.onnx", "sure.npy", "--engine", "onnxruntime")
     assert "There is nothing to compare it with" in require_failure(2, "compare", "plain.onnx", "sure.npy")
-    assert "Expected outputs of the same names" in require_failure(4, "compare", "plain.onnx", "other.onnx")
+    assert "Expected the same output names" in require_failure(4, "compare", "plain.onnx", "other.onnx")
 
 
 def make_pair(first: str, second: str) -> list[LearningModel]:

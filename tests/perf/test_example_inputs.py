@@ -109,4 +109,4 @@ def test_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert make_example(feature(shape=[1000]), np.random.default_rng(0)).size == 1000
     with pytest.raises(InvalidArgumentError) as info:
         make_example(feature(shape=[1, 1001]), np.random.default_rng(0))
-    assert info.value.message == "The input x has 1,001 numbers, but an example has at most 1,000."
+    assert info.value.message == "The input x has 1,001 values, but an example has at most 1,000."

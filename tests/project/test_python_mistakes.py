@@ -305,7 +305,7 @@ TAUGHT = (
     ("OPERATION.get().outputs[0]", "Pass a name: 'probabilities'."),
     (
         "OPERATION.get()['probabilities'].save('x.png')",
-        "Save numbers with np.save(path, tensor.to_numpy()).",
+        "Save the values with np.save(path, tensor.to_numpy()).",
         "np.save(BytesIO(), OPERATION.get()['probabilities'].to_numpy())",
     ),
     (

@@ -76,7 +76,7 @@ def test_what_a_picture_of_its_own_size_adds_to_an_error() -> None:
     content = unary(shape=(1, 3, "h", "w"), denotation="IMAGE")
     for function, words, hint in (
         (fail, "It failed. The model takes any size, and the picture for x kept its own size, 6x4.", "Try again. I"),
-        (lambda _: {"y": "text"}, "got str.", "Correct the types"),
+        (lambda _: {"y": "text"}, "got str.", "Correct the type"),
     ):
         session = LearningModelSession(LearningModel.load(content), FakeDevice(function))
         with pytest.raises(EvaluationError) as raised:

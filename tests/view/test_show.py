@@ -88,9 +88,9 @@ class TestInANotebook:
         model = LearningModel.load(MODELS / "digits.onnx")
         with pytest.raises(PictureNotFoundError):
             view.show(model, "nope.png")
-        with pytest.raises(InvalidArgumentError, match="Not a picture: int"):
+        with pytest.raises(InvalidArgumentError, match="Expected a picture, got int"):
             view.show(model, 5)
-        with pytest.raises(InvalidArgumentError, match="Not a picture: ndarray"):
+        with pytest.raises(InvalidArgumentError, match="Expected a picture, got ndarray"):
             view.show(model, np.zeros((4, 4, 3), np.uint8))
 
     @pytest.mark.parametrize("package", ["starlette", "uvicorn"])

@@ -41,7 +41,7 @@ def test_a_file_is_changed_through_a_stream_over_its_path(tmp_path: Path) -> Non
     with FileRandomAccessStream.open_async(path, FileAccessMode.READ_WRITE).get() as stream:
         stream.write(b"A")
     assert path.read_bytes() == b"Abc"
-    with pytest.raises(InvalidArgumentError, match="access mode is 7"):
+    with pytest.raises(InvalidArgumentError, match="access mode cannot be 7"):
         FileRandomAccessStream.open_async(path, 7)
 
 
@@ -59,7 +59,7 @@ def test_streams_over_the_same_bytes_have_a_position_each() -> None:
         assert stream.clone_stream().read() == data
     with pytest.raises(InvalidArgumentError):
         stream.seek(-1)
-    with pytest.raises(InvalidArgumentError, match="size is -1"):
+    with pytest.raises(InvalidArgumentError, match="size cannot be -1"):
         stream.size = -1
 
 

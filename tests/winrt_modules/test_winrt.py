@@ -370,7 +370,7 @@ def test_alpha_stays_where_nothing_else_is_asked_for() -> None:
     wide = SoftwareBitmap.from_array(np.full((1, 1, 4), (60000, 30000, 0, 32768), np.uint16), RGBA16, STRAIGHT)
     multiplied = SoftwareBitmap.convert(wide, RGBA16, PREMULTIPLIED)
     assert multiplied.to_numpy().tolist() == [[[30000, 15000, 0, 32768]]]
-    with pytest.raises(InvalidArgumentError, match=r"alpha mode is 'x'\. Pass a member of BitmapAlphaMode"):
+    with pytest.raises(InvalidArgumentError, match=r"alpha mode cannot be 'x'\. Pass a member of BitmapAlphaMode"):
         SoftwareBitmap(BGRA8, 1, 1, "x")
     with pytest.raises(InvalidArgumentError, match="got NoneType"):
         SoftwareBitmap.convert(None, BGRA8)
@@ -464,7 +464,7 @@ def test_bad_transforms() -> None:
     with pytest.raises(InvalidArgumentError, match="do not lie inside"):
         decoder.get_software_bitmap_async(RGBA8, STRAIGHT, outside).get()
     negative.interpolation_mode = 9
-    with pytest.raises(InvalidArgumentError, match="interpolation mode is 9"):
+    with pytest.raises(InvalidArgumentError, match="interpolation mode cannot be 9"):
         decoder.get_software_bitmap_async(RGBA8, STRAIGHT, negative).get()
     negative.interpolation_mode = BitmapInterpolationMode.CUBIC
     with pytest.raises(InvalidArgumentError, match="cannot be scaled"):

@@ -43,7 +43,7 @@ def test_an_error_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
 def test_what_cannot_be_written_is_an_error_that_says_why(tmp_path: Path) -> None:
     write_atomically(tmp_path / "answer.txt", b"42")
     assert (tmp_path / "answer.txt").read_bytes() == b"42"
-    with pytest.raises(StorageAccessError, match=r"answer\.txt: It cannot be written: No such file"):
+    with pytest.raises(StorageAccessError, match=r"answer\.txt: Cannot write the file: No such file"):
         write_atomically(tmp_path / "nowhere" / "answer.txt", b"42")
 
 

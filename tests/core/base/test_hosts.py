@@ -80,7 +80,7 @@ def test_a_frozen_program(calls_first: bool, tmp_path: Path) -> None:
     assert started == ["started", "went on"]
     assert lines[3] == "7"
     for line in lines[:3]:
-        assert line.startswith("NotSupportedError Devices are found and engines isolated in child processes, ")
+        assert line.startswith("NotSupportedError Finding devices and isolating engines requires child processes, ")
         assert "call winml_py.freeze_support() first" in line
 
 

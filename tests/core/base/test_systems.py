@@ -271,7 +271,7 @@ def test_a_file_that_stays_open(
     monkeypatch.setattr(os, "replace", refuse_replacing(100, tries := []))
     monkeypatch.setattr(atomic_files, "WINDOWS_WAITS", (0.0,) * 5)
     on_system("win32")
-    with pytest.raises(OSError, match=r"answer\.txt: It cannot be written: Access is denied"):
+    with pytest.raises(OSError, match=r"answer\.txt: Cannot write the file: Access is denied"):
         write_atomically(target, b"new")
     assert tries == ["answer.txt"] * 6
     assert (target.read_text(), os.listdir(tmp_path)) == ("old", ["answer.txt"])

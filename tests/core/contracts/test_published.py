@@ -205,7 +205,7 @@ def test_two_files_that_contradict_each_other(folder: Path, caplog: pytest.LogCa
 
 @pytest.mark.parametrize(
     ("shape", "words"),
-    [((1, 3, 9, 9), "It is for one picture, 8 x 8, which the model does not take: x: Float"), ((1, 1, 8, 8), "Float")],
+    [((1, 3, 9, 9), "The contract is for one picture (8 x 8), but the model takes x: Float"), ((1, 1, 8, 8), "Float")],
 )
 def test_a_contract_that_does_not_fit_is_refused_where_a_picture_is_bound(folder: Path, shape: Any, words: str) -> None:
     write(folder, {"model.onnx": unary(shape=shape)})
@@ -241,7 +241,7 @@ def test_a_link_out_of_the_folder_is_refused(folder: Path, tmp_path_factory: pyt
     outside.write_bytes(MODEL if name == "model.onnx" else json.dumps(VIT).encode())
     (folder / name).unlink(missing_ok=True)
     (folder / name).symlink_to(outside)
-    with pytest.raises(InvalidArgumentError, match="leads outside the folder"):
+    with pytest.raises(InvalidArgumentError, match="The file is outside the folder"):
         LearningModel.load(folder)
 
 

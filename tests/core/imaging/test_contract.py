@@ -401,7 +401,7 @@ def test_tensors_of_rapidocr(task: str) -> None:
         pixels = np.random.default_rng(width).integers(0, 256, (height, width, 3), np.uint8)
         came = session.evaluate_features({"x": Image.fromarray(pixels)}).outputs["y"].to_numpy()[0]
         np.testing.assert_allclose(came, theirs[task](pixels[..., ::-1]), atol=1e-6)
-    with pytest.raises(InvalidArgumentError, match="Expected det, cls, rec as task, got 'detector'"):
+    with pytest.raises(InvalidArgumentError, match="Expected the task det or cls or rec, got 'detector'"):
         ImageContract.rapidocr("detector")
 
 

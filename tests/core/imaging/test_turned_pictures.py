@@ -151,8 +151,7 @@ def test_heic_is_named_where_its_reader_is_missing(
         with pytest.raises(PictureError) as info:
             SoftwareBitmap.load(source)
         assert str(info.value) == (
-            f"{name} is a HEIC picture and requires pillow-heif, which is not installed. "
-            "Run pip install pillow-heif."
+            f"{name} is a HEIC picture and requires pillow-heif, which is not installed. Run pip install pillow-heif."
         )
 
 

@@ -222,7 +222,7 @@ def test_an_output_becomes_the_picture_again() -> None:
 
 
 def test_what_it_refuses() -> None:
-    with pytest.raises(InvalidArgumentError, match="Expected stretch, center_crop, letterbox as mode, got 'crop'"):
+    with pytest.raises(InvalidArgumentError, match="Expected the mode stretch or center_crop or letterbox, got 'crop'"):
         ImageContract.windowsml(mode="crop")
     with pytest.raises(InvalidArgumentError, match="NV12"):
         ImageContract.windowsml(pixel_format=BitmapPixelFormat.NV12)

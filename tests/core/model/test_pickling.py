@@ -175,7 +175,7 @@ def test_what_cannot_be_sent_says_so(copied: Path) -> None:
         with pytest.raises(IllegalCallError, match="Pickle the model and the options"):
             pickle.dumps(thing)
     copied.unlink()
-    with pytest.raises(ModelNotFoundError, match="Put the file there on every machine"):
+    with pytest.raises(ModelNotFoundError, match="Copy the file to this path on every machine"):
         pickle.loads(pickled)
     with pytest.raises(CorruptModelError, match="has changed since the model was loaded"):
         pickle.dumps(model)

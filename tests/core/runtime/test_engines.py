@@ -112,9 +112,9 @@ def test_a_hint_of_float16_on_a_processor_with_bfloat16_alone_is_called_bfloat16
 def test_an_engine_that_is_not_there() -> None:
     with pytest.raises(InvalidDeviceError, match=r"no engine openvino.*winml-py\[openvino\]"):
         open_free_session(conv(), engine="openvino")
-    with pytest.raises(InvalidArgumentError, match="engine is ''"):
+    with pytest.raises(InvalidArgumentError, match="engine cannot be ''"):
         make_options(engine="")
-    with pytest.raises(InvalidArgumentError, match="precision is 7"):
+    with pytest.raises(InvalidArgumentError, match="precision cannot be 7"):
         make_options(precision=7)
     with pytest.raises(InvalidArgumentError, match=r"Pass .key: value."):
         make_options(provider_options=3)

@@ -128,7 +128,7 @@ def test_a_gpu_is_an_error_with_a_hint(kind: LearningModelDeviceKind) -> None:
 
 
 def test_what_is_no_device_kind() -> None:
-    with pytest.raises(InvalidDeviceError, match=r"kind of a device is 99.*LearningModelDeviceKind: DEFAULT"):
+    with pytest.raises(InvalidDeviceError, match=r"kind of a device cannot be 99.*LearningModelDeviceKind: DEFAULT"):
         LearningModelDevice(99)  # type: ignore[arg-type]
 
 
