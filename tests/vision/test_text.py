@@ -198,7 +198,7 @@ def test_where_the_characters_come_from(tmp_path: Path) -> None:
     for blank in ("", "blank"):
         assert vision.read_text(evaluated(numbers), labels=[blank, *"abc"])[0].text == "a bc"
     with pytest.raises(
-        InvalidArgumentError, match=r"scores for 5 characters, but the number of labels is 0\. Pass labels"
+        InvalidArgumentError, match=r"scores for 5 characters, but the number of labels is 0\. As labels"
     ):
         vision.read_text(evaluated(numbers))
 

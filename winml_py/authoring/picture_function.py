@@ -121,7 +121,7 @@ class PictureFunction:
         except Exception as error:  # foreign code may raise anything
             height, width = pixels.shape[:2]
             raise InvalidArgumentError(
-                f"{self.name} fails for a {width}x{height} picture:  {type(error).__name__}: {str(error)[:300]}"
+                f"{self.name} fails for a {width}x{height} picture: {type(error).__name__}: {str(error)[:300]}"
             ) from error
         array = next(_find_arrays(result), None)
         if array is None:

@@ -80,7 +80,5 @@ def test_the_log_is_written_from_its_severity_on(
                 time.sleep(0.01)
                 told += capfdbinary.readouterr().err
         assert is_in(told) is is_told
-    with pytest.raises(
-        InvalidArgumentError, match=r"log_severity cannot be 'loud'.*verbose, info, warning, error, fatal"
-    ):
+    with pytest.raises(InvalidArgumentError, match=r"severity cannot be 'loud'.*verbose, info, warning, error, fatal"):
         LearningModelSessionOptions().log_severity = "loud"

@@ -78,7 +78,7 @@ def measure_colours(function: PictureFunction) -> ColourMapping:
         return ColourMapping((), tuple(float(weight) for weight in weights[0]), factors, summands)
     raise NotSupportedError(
         f"{function.name} mixes the colours: its weights of red, green and blue are {np.round(weights, 3).tolist()}.",
-        hint="Convert the picture first. A contract supports only red, green and blue, or gray by BT.601 or BT.709.",
+        hint="Convert the picture. A contract supports unchanged red, green and blue, or gray by BT.601 or BT.709.",
     )
 
 

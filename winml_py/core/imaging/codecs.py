@@ -451,7 +451,7 @@ def read_stored_pixels(image: Image, name: str = _PILLOW_IMAGE) -> tuple[Pixels,
         opened = "image" if name == _PILLOW_IMAGE else "PIL.Image.open(path)"
         raise InvalidArgumentError(
             f"{name} of mode {image.mode} has no defined range, so white is unknown.",
-            hint=f'If you know white, bind {opened}.point(lambda level: level * 255 / white).convert("L").',
+            hint=f'If you know white\'s value, bind {opened}.point(lambda level: level * 255 / white).convert("L").',
         )
     if image.has_transparency_data:
         return np.array(image.convert("RGBA")), BitmapPixelFormat.RGBA8
