@@ -356,7 +356,7 @@ def test_models_that_do_not_hold_together(operators: list[LearningModelOperator]
 @pytest.mark.parametrize(
     ("mistake", "message"),
     [
-        (lambda made: LearningModelBuilder.create(999), "The operator set is 999"),
+        (lambda made: LearningModelBuilder.create(999), "The operator set cannot be 999"),
         (lambda made: made.inputs.add(describe("a", FLOAT, [1])), "The name 'a' is already in use"),
         (lambda made: made.inputs.add_constant("a", 1), "The name 'a' is already in use"),
         (lambda made: made.inputs.add("a"), "Expected a FeatureDescriptor, got str"),
@@ -364,9 +364,9 @@ def test_models_that_do_not_hold_together(operators: list[LearningModelOperator]
         (lambda made: made.operators.add("Relu"), "Expected a LearningModelOperator, got str"),
         (lambda made: made.operators.add(unary("Abs", "a", "y").set_name("one")), "The name 'one' is already in use"),
         (lambda made: describe("a", 7), "Expected 2 or 3 arguments after the name 'a', got 1"),
-        (lambda made: describe("a", FLOAT, [1.5]), "A size of a is 1.5"),
-        (lambda made: describe("a", "float", [1]), "The element type of a is 'float'"),
-        (lambda made: operator(""), "The type of an operator is ''"),
+        (lambda made: describe("a", FLOAT, [1.5]), "A size of a cannot be 1.5"),
+        (lambda made: describe("a", "float", [1]), "The element type of a cannot be 'float'"),
+        (lambda made: operator(""), "The type of an operator cannot be ''"),
     ],
 )
 def test_mistakes(mistake: Any, message: str) -> None:

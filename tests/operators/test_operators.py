@@ -217,7 +217,7 @@ def test_tensors_give_tensors() -> None:
             lambda: operators.Add(np.float16([1]), 1e6),
             "1000000.0 cannot be represented in the type of the input, float16",
         ),
-        (lambda: operators.Relu(X, opset="a"), "opset is 'a'. Pass a whole number"),
+        (lambda: operators.Relu(X, opset="a"), "opset cannot be 'a'. Pass a whole number"),
         (lambda: operators.Identity(X.astype(">f4")), "ONNX has no tensors of >f4"),
         (operators.Relu, "The input 'X' of Relu is missing. Relu takes X."),
         (lambda: operators.Add(X), "The input 'B' of Add is missing. Add takes A, B."),

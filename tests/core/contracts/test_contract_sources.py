@@ -206,7 +206,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
             read(tmp_path / "missing.json")
         for text in ("{", "\udcff", "[" * 100_000):
             (tmp_path / "config.json").write_bytes(text.encode("utf-8", "surrogateescape"))
-            with pytest.raises(InvalidArgumentError, match="It is not valid JSON"):
+            with pytest.raises(InvalidArgumentError, match="Expected valid JSON"):
                 read(tmp_path / "config.json")
         written(tmp_path / "config.json", [1])
         what = "The class names are not numbered" if read is labels_of else "Expected a JSON object"

@@ -161,7 +161,7 @@ def test_a_column_that_does_not_fit(
 
 def test_a_table_that_does_not_fit_a_matrix() -> None:
     matrix = open_matrix()
-    with pytest.raises(SizeMismatchError, match=r"2 columns: age, count\. .* in their order"):
+    with pytest.raises(SizeMismatchError, match=r"2 columns: age, count\. .* in the same order"):
         matrix.evaluate_features(frame()[["age", "count"]])
     with pytest.raises(InvalidArgumentError, match="a with 1 values, b with 2 values"):
         matrix.evaluate_features({"a": [1], "b": [1, 2], "c": [1]})

@@ -320,7 +320,7 @@ def test_shrinking_much_is_near_pillow(cat: Any) -> None:
     [
         ({"pixel_format": BitmapPixelFormat.NV12}, "Pass BitmapPixelFormat.RGB8"),
         ({"scaling": Fit}, "Pass a rule of winml_py.scaling"),
-        ({"scaling": 256}, "The scaling of an image contract is 256"),
+        ({"scaling": 256}, "The scaling of an image contract cannot be 256"),
         ({"pixel_range": 7}, "Pass a member of LearningModelPixelRange: ZERO_TO255"),
         ({"mean": (1, 2)}, "one finite number, or 3"),
         ({"mean": "123"}, "expected a number, or a list"),
@@ -330,8 +330,8 @@ def test_shrinking_much_is_near_pillow(cat: Any) -> None:
         ({"std": (1, 0, 1)}, "std other than 0"),
         ({"std": (1, float("nan"), 1)}, "finite"),
         ({"tensor_kind": TensorKind.INT64}, "FLOAT, FLOAT16 or UINT8"),
-        ({"kernel": 17}, "kernel of an image contract is 17. Pass a member of ImageKernel: NEAREST"),
-        ({"kernel": ZERO_TO_ONE}, "kernel of an image contract is <LearningModelPixelRange"),
+        ({"kernel": 17}, "kernel of an image contract cannot be 17. Pass a member of ImageKernel: NEAREST"),
+        ({"kernel": ZERO_TO_ONE}, "kernel of an image contract cannot be <LearningModelPixelRange"),
         ({"pad": (1, 2)}, "red, green and blue"),
         ({"pad": "abc"}, "red, green and blue"),
         ({"std": (1e-50,)}, "std other than 0"),
@@ -342,7 +342,7 @@ def test_shrinking_much_is_near_pillow(cat: Any) -> None:
         ({"pad": "114"}, "red, green and blue"),
         ({"pad": float("nan")}, "0 to 255"),
         ({"pad": 0.5, "pixel_format": GRAY8}, "Pass a whole level"),
-        ({"gray": 9}, "gray of an image contract is 9"),
+        ({"gray": 9}, "gray of an image contract cannot be 9"),
         ({"gray": ImageGray.LUMA}, "its tensor is BGR8"),
     ],
 )
@@ -544,7 +544,7 @@ def test_contracts_that_do_not_fit() -> None:
         (ImageContract(GRAY8), InvalidBindingError, "1 channels in a tensor, not 3"),
         (ImageContract(RGB8, tensor_kind=TensorKind.FLOAT16), InvalidBindingError, "for Float16, but the"),
         (ImageContract(RGB8, layout=TensorLayout.NHWC), InvalidArgumentError, "not 6, in a tensor of layout NHWC"),
-        ("imagenet", InvalidBindingError, "ImageContract is 'imagenet'"),
+        ("imagenet", InvalidBindingError, "ImageContract cannot be 'imagenet'"),
     ):
         with pytest.raises(kind, match=words):
             binding.bind("x", picture, {"ImageContract": contract})

@@ -184,7 +184,7 @@ def test_configs_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / "wrong.json").write_text("{")
     with (tmp_path / "wrong.json").open() as file, pytest.raises(InvalidArgumentError, match=r"wrong\.json: It is not"):
         labels_of(file)
-    with pytest.raises(InvalidArgumentError, match="The stream: It is not valid JSON"):
+    with pytest.raises(InvalidArgumentError, match="The stream: Expected valid JSON"):
         labels_of(io.BytesIO(b"\xff\xfe\xff"))
     with pytest.raises(StorageNotFoundError, match="The stream"):
         labels_of(Unreadable())

@@ -578,7 +578,7 @@ def test_float16_refuses_unknown_nodes_by_name(tmp_path: Path) -> None:
         (
             lambda: CustomOperator(abs, "A", "my", outputs=[np.float32]),
             InvalidArgumentError,
-            "An output of the operator",
+            "An output of operator A",
         ),
         (
             lambda: CustomOperator(abs, "A", "my", outputs=[("f", "1")]),
@@ -588,7 +588,7 @@ def test_float16_refuses_unknown_nodes_by_name(tmp_path: Path) -> None:
         (
             lambda: CustomOperator(abs, "A", "my", outputs=[("M8", 1)]),
             InvalidArgumentError,
-            "An output of the operator",
+            "An output of operator A",
         ),
         (lambda: LearningModel.load(chain()[0], operators=abs), InvalidArgumentError, "Expected a list of operators"),
         (lambda: LearningModel.load(chain()[0], operators=[abs]), InvalidArgumentError, "CustomOperator or the path"),

@@ -222,7 +222,7 @@ def test_wrong_weights_are_refused() -> None:
     from winml_py import InvalidArgumentError
 
     options = LearningModelSessionOptions()
-    with pytest.raises(InvalidArgumentError, match=r"weights is .*Weights: SHARED, PRIVATE"):
+    with pytest.raises(InvalidArgumentError, match=r"weights cannot be .*Weights: SHARED, PRIVATE"):
         options.weights = "private"  # type: ignore[assignment]
 
 

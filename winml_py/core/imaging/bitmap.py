@@ -128,7 +128,7 @@ class SoftwareBitmap(Object, Closeable):
             expected = ("3/2 height" if layout.is_planar else "height") + " x width"
             expected += "" if rank == 2 else f" x {layout.channels}"
             raise InvalidArgumentError(
-                f"Expected a {np.dtype(layout.dtype).name} array of {expected} for "
+                f"Expected an array of {expected} of {np.dtype(layout.dtype).name} for "
                 f"{BitmapPixelFormat(pixel_format).name}, got {_describe(pixels)}.",
                 hint=_NO_PIXELS,
             )
