@@ -631,7 +631,6 @@ def require_inside(bounds: BitmapBounds, width: int, height: int) -> None:
     x, y, crop_width, crop_height = bounds
     if min(x, y) < 0 or min(crop_width, crop_height) < 1 or x + crop_width > width or y + crop_height > height:
         raise InvalidBindingError(
-            f"BitmapBounds of {crop_width}x{crop_height} at ({x}, {y}) do not lie inside the picture of "
-            f"{width}x{height}.",
+            f"BitmapBounds of {crop_width}x{crop_height} at ({x}, {y}) do not lie inside the {width}x{height} picture.",
             hint="Pass x, y, width and height, in pixels of the picture.",
         )
