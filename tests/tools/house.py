@@ -30,13 +30,13 @@ PACKAGE = ROOT / "winml_py"
 
 CEILINGS = {
     # What was measured, rounded up.
-    "lines of code": 25_790,
-    "lines of code in core/": 14_225,
+    "lines of code": 25_830,
+    "lines of code in core/": 14_240,
     "lines of docstrings": 7_860,
     "files": 214,
     "options of commands": 93,
-    "words of docs": 46_220,
-    "lines of code of tests": 36_240,
+    "words of docs": 46_400,
+    "lines of code of tests": 36_400,
     "inner names that capabilities use": 90,
     # What was measured.
     "names in __all__": 67,
