@@ -583,4 +583,4 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     words = require_failure(7, "serve", MODELS / "digits.onnx", "--port", 0)
-    assert "needs prometheus_client, which is not installed. pip install 'winml-py[serve]'" in words
+    assert "needs prometheus_client, which is not installed. Run pip install 'winml-py[serve]'" in words

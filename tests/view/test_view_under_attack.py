@@ -101,10 +101,10 @@ class TestPictures:
         model, picture = opened(page, MODELS / "edges.onnx"), picture_of(page, cat)
         words = {"Image.Size": "20000,20000"}
         asked = {"model": model, "inputs": {"image": {"picture": picture, "contract": words}}}
-        assert "1,200,000,000 numbers" in page.post("api/evaluate", asked, 422)["error"]
+        assert "1,200,000,000 values" in page.post("api/evaluate", asked, 422)["error"]
         model = opened(page, unary("Identity", [1, 3, 30_000, 30_000]))
         asked = {"model": model, "inputs": {"x": {"picture": picture}}}
-        assert "2,700,000,000 numbers" in page.post("api/evaluate", asked, 422)["error"]
+        assert "2,700,000,000 values" in page.post("api/evaluate", asked, 422)["error"]
 
     def test_what_is_shown_has_no_alpha_channel(self, page: Page, tmp_path: Path) -> None:
         """The model sees the colours under it, too."""

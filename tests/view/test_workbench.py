@@ -286,8 +286,8 @@ class TestTheSwitches:
             ({"Image.Std": "0"}, "std other than 0"),
             ({"Image.Mean": "a"}, "an invalid Image.Mean: 'a'"),
             ({"Image.Other": "1"}, "Unknown contract key Image.Other"),
-            ({"Image.Mean": 1}, "object of texts"),
-            ([1], "object of texts"),
+            ({"Image.Mean": 1}, "contract values as text"),
+            ([1], "contract values as text"),
         ],
     )
     def test_what_is_no_contract(self, page: Page, words: Any, told: str, seven: Path) -> None:
