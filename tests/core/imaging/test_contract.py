@@ -16,6 +16,7 @@ from PIL import Image
 from helpers import reference
 from helpers.models import FLOAT, FLOAT16, data, tensor, unary
 from helpers.pairs import pairs
+from helpers.sessions import open_session
 from helpers.tensorizing import detensorize, tensorize
 from winml_py import (
     BitmapBounds,
@@ -377,6 +378,17 @@ def test_padding_between_two_levels(layout: TensorLayout) -> None:
     blue, green, red = (9 / 255 - 0.1) / 0.5, 0.5 - 0.2, (0.5 / 255 - 0.3) / 2
     np.testing.assert_allclose(pixels[:, [0, 1, 6, 7]], np.broadcast_to((blue, green, red), (4, 4, 3)), atol=1e-6)
     np.testing.assert_allclose(pixels[:, 2:6], np.broadcast_to((1.8, 0.8, 0.35), (4, 4, 3)), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("fields", "number"), [({"mean": 200}, 0), ({"mean": -150, "factor": 1.1}, 255), ({"mean": 100.25}, 27)]
+)
+def test_padding_of_bytes_has_numbers_of_bytes(fields: dict[str, Any], number: int) -> None:
+    """As the picture's own numbers, 127.5 less the mean or times the factor is cut to 0 to 255."""
+    contract = ImageContract(RGB8, tensor_kind=TensorKind.UINT8, scaling=Fit(), pad=127.5, **fields)
+    session = open_session(unary(shape=(1, 3, 4, 8), element=TensorProto.UINT8))
+    (result,) = session.evaluate_many([Image.new("RGB", (2, 2))], contract=contract)
+    assert set(result["y"].to_numpy()[..., [0, 1, 6, 7]].ravel()) == {number}
 
 
 @pytest.mark.parametrize("task", ["det", "cls", "rec"])

@@ -83,7 +83,7 @@ def tensorize(
         planes = out if contract.layout is TensorLayout.NCHW else out.transpose(2, 0, 1)
         x, y, width, height = placement.target
         for plane, number in zip(planes, contract.pad_numbers, strict=False):
-            number = round(number) if out.dtype == np.uint8 else number
+            number = round(min(max(number, 0), 255)) if out.dtype == np.uint8 else number
             plane[:y] = plane[y + height :] = plane[:, :x] = plane[:, x + width :] = number
 
 
