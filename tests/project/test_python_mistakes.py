@@ -383,8 +383,22 @@ def test_a_mean_for_another_range_is_told_once(
 
 
 def test_a_std_for_another_range_than_the_mean_is_told() -> None:
-    with pytest.warns(errors.MissingContractWarning, match="Its mean is for one range and its std for another"):
+    with pytest.warns(errors.MissingContractWarning, match="No range fits its mean and std"):
         bind_twice(open_session(FREE), "bind", ImageContract(RGB8, mean=127.5, std=0.5))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"factor": 2}, "Black becomes 0 and white 510.+ For factor of ZERO_TO_ONE, .+Range.ZERO_TO_ONE"),
+        ({"mean": 0.5, "factor": -2}, "Black becomes 1 and white -509.+ For mean and factor of ZERO_TO_ONE"),
+        ({"pixel_range": LearningModelPixelRange.ZERO_TO_ONE, "factor": 1 / 255}, "For factor of ZERO_TO255"),
+        ({"factor": 1e-4}, "Black becomes 0 and white 0.0255.+ No range fits its factor"),
+    ],
+)
+def test_a_factor_for_another_range_is_told(fields: dict[str, Any], words: str) -> None:
+    with pytest.warns(errors.MissingContractWarning, match=words):
+        bind_twice(open_session(FREE), "bind", ImageContract(RGB8, **fields))
 
 
 USUAL = (

@@ -153,12 +153,13 @@ class MissingContracts:
         elif not (odd := plan.contract.describe_odd_range()):
             return
         else:
-            numbers = (*plan.contract.mean, *plan.contract.std)
+            numbers = (*plan.contract.mean, *plan.contract.std, *(1 / factor for factor in plan.contract.factor))
+            names = " and ".join(name for name in ("mean", "std", "factor") if getattr(plan.contract, name))
             meant = LearningModelPixelRange.ZERO_TO_ONE if max(numbers) <= 1 else LearningModelPixelRange.ZERO_TO255
             text = f"The contract of the input {name!r} is {plan.contract.describe()}. {odd} " + (
-                "Its mean is for one range and its std for another."
+                f"No range fits its {names}."
                 if meant is plan.contract.pixel_range
-                else f"If mean and std are for {meant.name}, specify pixel_range=LearningModelPixelRange.{meant.name}."
+                else f"For {names} of {meant.name}, specify pixel_range=LearningModelPixelRange.{meant.name}."
             )
         mine = object()
         if self._warned.setdefault((name, plan.is_stated), mine) is mine:  # only one thread warns
