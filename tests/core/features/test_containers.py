@@ -182,6 +182,19 @@ def test_vectors_take_the_descriptors_shape(value: Any) -> None:
     np.testing.assert_array_equal(outputs(bound)["y"], [[1, 2], [3, 4]])
 
 
+@pytest.mark.parametrize("numbers", [np.float32, np.float16])
+def test_a_memoryview_of_rows_has_a_shape(numbers: Any) -> None:
+    """Which is that of its array, and is not changed to the feature's."""
+    rows = np.arange(8, dtype=numbers).reshape(2, 4)
+    element = helper.np_dtype_to_tensor_dtype(rows.dtype)
+    bound = plain(("m", "n"), element)
+    bound.bind("x", rows.data)
+    np.testing.assert_array_equal(outputs(bound)["y"], rows)
+    for value in (rows.reshape(4, 2), rows.reshape(4, 2).data):
+        with pytest.raises(SizeMismatchError, match="4,2"):
+            plain((2, "n"), element).bind("x", value)
+
+
 @pytest.mark.parametrize(
     ("element", "value"),
     [

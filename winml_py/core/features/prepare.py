@@ -374,15 +374,19 @@ def _make_tensor(value: Any, descriptor: TensorFeatureDescriptor) -> Tensor | No
 
 
 def _make_from_buffer(value: Any, descriptor: TensorFeatureDescriptor, tensor_class: type[Tensor]) -> Tensor | None:
-    """A tensor of a typed buffer, such as `array.array`, whose memory it shares if the elements are those in memory."""
+    """A tensor of a typed buffer, such as `array.array`, whose memory it shares if it stores the elements alike.
+
+    A row of elements takes the feature's shape, as a list does; a `memoryview` of more dimensions has its own.
+    """
     array = np.asarray(memoryview(value))
     if isinstance(value, (bytes, bytearray, ByteArray)):  # bytes do not state the type of their elements
         return None
+    if array.dtype not in (tensor_class.dtype, tensor_class.view_dtype):
+        return None
+    shape = array.shape if array.ndim > 1 else _infer_shape(descriptor, array.size)
     if array.dtype == tensor_class.dtype:
-        return tensor_class.create_from_buffer(_infer_shape(descriptor, array.size), array)
-    if array.dtype == tensor_class.view_dtype:
-        return tensor_class.create_from_array(_infer_shape(descriptor, array.size), array)
-    return None
+        return tensor_class.create_from_buffer(shape, array)
+    return tensor_class.create_from_array(shape, array)
 
 
 def _infer_shape(descriptor: TensorFeatureDescriptor, count: int) -> tuple[int, ...]:
