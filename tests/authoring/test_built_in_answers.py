@@ -108,6 +108,8 @@ def test_labels_are_the_models_and_mean_auto(tmp_path: Path) -> None:
     assert added["top_labels"].tolist() == [["b", "c", "a"]]
     added, _ = both(fixed(tmp_path, {"y": np.zeros((1, 4))}), RGB, (7, 9), answers="classes")
     assert [*added] == ["top_classes", "top_scores"]
+    with pytest.raises(InvalidArgumentError, match=r"Expected class names, got set\. Pass a list"):
+        both(fixed(tmp_path, scores), RGB, (7, 9), labels={"a", "b", "c"})
 
 
 # Boxes

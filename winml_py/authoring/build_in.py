@@ -12,7 +12,7 @@ from .._values import BUILT_IN
 from ..core.base.arguments import require_type
 from ..core.base.atomic_files import require_folder, write_atomically
 from ..core.contracts.files import require_another_file
-from ..core.contracts.labels import LABELS_KEY, labels_of
+from ..core.contracts.labels import LABELS_KEY, require_labels
 from ..core.features.descriptors import ImageFeatureDescriptor
 from ..core.features.pictures import find_fixed_sides
 from ..core.features.tensor_classes import TENSOR_CLASSES
@@ -87,7 +87,6 @@ def build_in(
     """
     require_type(contract, ImageContract | None, "Pass ImageContract.imagenet() or your own.")
     require_type(inputs, Iterable, 'Pass input names, for example ["image"].')
-    require_type(labels, Iterable | os.PathLike, "Pass the class names, or the path of a file that contains them.")
     if pictures not in INTERLEAVED_FORMATS:
         raise InvalidArgumentError(
             f"A built-in contract does not support {pictures!r} pictures.",
@@ -96,7 +95,7 @@ def build_in(
     # The model is loaded first, which raises if the contract does not fit, before the weights are read.
     loaded = LearningModel.load(source)
     images = _find_images(loaded, contract, {inputs} if isinstance(inputs, str) else set(inputs))
-    names = labels_of(labels) if isinstance(labels, (str, os.PathLike)) else tuple(labels)
+    names = require_labels(labels)
     require_folder(destination)
     if not force:
         require_another_file(destination, source, *([labels] if isinstance(labels, (str, os.PathLike)) else []))

@@ -122,7 +122,7 @@ def test_what_has_no_best_class(digits: LearningModelSession, cat: Path) -> None
     for n in (0, -1, True, 1.5):
         with pytest.raises(InvalidArgumentError, match="whole number of 1 or more"):
             result.top_k(n)  # type: ignore[arg-type]
-    for labels in (5, {0: "zero"}):
+    for labels in (5, {0: "zero"}, {"zero", "one"}, frozenset(["zero"])):
         with pytest.raises(InvalidArgumentError, match=r"Expected class names, got \w+\. Pass a list"):
             result.top_k(labels=labels)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="no output 'scores'"):

@@ -30,7 +30,7 @@ def require_labels(labels: object) -> tuple[str, ...]:
     """The names of classes that a caller passes: a sequence of names, or a file with them; see `labels_of`."""
     if isinstance(labels, (str, os.PathLike)):  # a str is a sequence, too
         return labels_of(labels)
-    if isinstance(labels, Mapping) or not isinstance(labels, Iterable):
+    if isinstance(labels, (Mapping, set, frozenset)) or not isinstance(labels, Iterable):  # sets have no order
         raise InvalidArgumentError(
             f"Expected class names, got {type_name(labels)}.",
             hint="Pass a list with one name for each class, or the path of a file with one name per line.",
