@@ -374,15 +374,13 @@ def _make_tensor(value: Any, descriptor: TensorFeatureDescriptor) -> Tensor | No
 
 
 def _make_from_buffer(value: Any, descriptor: TensorFeatureDescriptor, tensor_class: type[Tensor]) -> Tensor | None:
-    """A tensor of a typed buffer, such as `array.array`, whose memory it shares if it stores the elements alike.
-
-    A row of elements takes the feature's shape, as a list does; a `memoryview` of more dimensions has its own.
-    """
+    """A tensor of a typed buffer, such as `array.array`, whose memory it shares if it stores the elements alike."""
     array = np.asarray(memoryview(value))
     if isinstance(value, (bytes, bytearray, ByteArray)):  # bytes do not state the type of their elements
         return None
     if array.dtype not in (tensor_class.dtype, tensor_class.view_dtype):
         return None
+    # A row takes the feature's shape, as a list does; a memoryview of rows has its own.
     shape = array.shape if array.ndim > 1 else _infer_shape(descriptor, array.size)
     if array.dtype == tensor_class.dtype:
         return tensor_class.create_from_buffer(shape, array)
