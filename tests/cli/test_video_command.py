@@ -173,7 +173,8 @@ def test_a_link_and_the_mode_of_its_file_stay(video: Path, tmp_path: Path) -> No
 def test_a_full_disk_is_an_error(name: str, video: Path, tmp_path: Path) -> None:
     """OpenCV itself says nothing."""
     program = """
-import resource, signal
+import resource, signal, sys
+sys.dont_write_bytecode = True  # Python would keep modules that were written only in part
 from winml_py.cli.main import main
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,8 +39,9 @@ class Service:
         command = [sys.executable, "-m", "winml_py", "serve", "--port", "0", "--json", *map(str, words)]
         with log.open("w") as errors:
             self.process = start_program(command, stdout=subprocess.PIPE, stderr=errors, text=True)
-        printed = "".join(iter(self.process.stdout.readline, "}\n")) + "}"
-        assert len(printed) > 1, log.read_text()
+        lines = list(takewhile(lambda line: line != "}\n", self.process.stdout))
+        assert lines, log.read_text()
+        printed = "".join(lines) + "}"
         self.address = json.loads(printed)["address"]
         self.port = int(self.address.rpartition(":")[2].strip("/"))
 
