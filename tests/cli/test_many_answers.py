@@ -20,7 +20,7 @@ pytestmark = pytest.mark.one_python
 
 COUNT = 12
 BROKEN = 5
-NAMES = [f"pictures/{index}.png" for index in range(COUNT)]
+NAMES = [str(Path("pictures", f"{index}.png")) for index in range(COUNT)]
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def test_pictures_may_be_added_at_the_end(folder: Path) -> None:
     shutil.copy(NAMES[0], "pictures/99.png")
     after = write_answers()
     assert after.startswith(before)
-    assert [line["input"] for line in parse(after.decode())] == [*NAMES, "pictures/99.png"]
+    assert [line["input"] for line in parse(after.decode())] == [*NAMES, str(Path("pictures", "99.png"))]
 
 
 def test_a_video_has_an_answer_for_each_frame(folder: Path) -> None:

@@ -166,13 +166,19 @@ def test_what_ends_the_making_is_the_programs(place: Path, failure: BaseExceptio
     assert [path for path in place.iterdir() if path.is_dir()] == []
 
 
+def list_names(place: Path) -> list[str]:
+    """What is saved. On Windows, no folder can be removed while another thread lists it: it goes with the oldest."""
+    names = sorted(path.name for path in place.iterdir())
+    return [name for name in names if sys.platform != "win32" or not name.endswith(".winml-py")]
+
+
 def test_threads_that_make_one_at_once_open_the_first(place: Path) -> None:
     model, barrier = Model(), threading.Barrier(4)
     model.finish = lambda: (barrier.wait(), None)[1]
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: model.get(), range(4)))
     assert (found, model.made) == (["made"] * 4, 4)
-    assert list(place.iterdir()) == [place / KEY]
+    assert list_names(place) == [KEY]
 
 
 PROCESS = """
@@ -224,7 +230,7 @@ def test_several_processes_read_whole_ones_only(place: Path, words: str) -> None
             process.stdin.close()
     assert [process.returncode for process in processes] == [0] * 4
     expected = [] if words == "clears" else [f"{number:040x}" for number in range(7)]
-    assert sorted(path.name for path in place.iterdir()) == expected
+    assert list_names(place) == expected
 
 
 def test_a_process_killed_while_it_makes_one_leaves_none(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
