@@ -83,7 +83,7 @@ def write_samples(model: str | os.PathLike[str], samples: Iterable[Sample], *, f
         force: whether the samples replace those that are there.
 
     Returns:
-        The folders of the samples: `test_data_set_0` and so on.
+        The folders with the samples, `test_data_set_0` and so on.
 
     Raises:
         InvalidArgumentError: there are samples already, a value is missing, or the answer differs each time.
