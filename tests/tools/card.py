@@ -371,15 +371,19 @@ def step_streams(device: Any) -> str:
 
 def step_dispose(device: Any) -> str:
     import gc
+    import shutil
 
     import psutil
 
-    from winml_py.core.runtime.providers.catalogue import find_provider
-
     def read() -> float:
         gc.collect()
-        used = find_provider(device.provider).process_memory()
-        return float(psutil.Process().memory_info().rss if used is None else used) / 2**20
+        if shutil.which("nvidia-smi"):  # what this process uses on the card
+            command = ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"]
+            rows = [row.split(",") for row in subprocess.check_output(command, text=True).splitlines()]
+            megabytes = [int(row[1]) for row in rows if row[0] == str(os.getpid()) and row[1].strip().isdigit()]
+            if megabytes:
+                return float(sum(megabytes))
+        return float(psutil.Process().memory_info().rss) / 2**20
 
     weight = numpy().zeros((4096, 4096), "float32")
     data = make_model("large (float[1, 4096] x) => (float[1, 4096] y) { y = MatMul (x, w) }", w=weight)
