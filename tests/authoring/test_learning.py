@@ -229,9 +229,9 @@ def test_half_a_pixel_is_rounded_as_the_function_rounds_it(is_longest: bool) -> 
     ("name", "words"),
     [
         ("scaled_twice", "gray levels on average"),
-        ("gamma", "to numbers linearly"),
+        ("gamma", "to values linearly"),
         ("own_mean", "subtracts a value that depends on the picture"),
-        ("own_maximum", "to numbers linearly"),
+        ("own_maximum", "to values linearly"),
         ("int_scaled", r"at most, for a picture of \d+x\d+"),
         ("whole_into", r"at most, for a picture of \d+x\d+"),
         ("by_a_factor", r"at most, for a picture of \d+x\d+"),

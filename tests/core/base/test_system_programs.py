@@ -37,9 +37,9 @@ with LearningModelSession(model) as session:  # a saved graph: written, then ope
 with LearningModelSession(model) as session:
     found["equal"] = bool((session.evaluate_features({"x": x})["y"].to_numpy() == first).all())
     found["saved"] = len(cache.list_saved_models())
-    removed = cache.clear()  # at once, or on Windows perhaps when nobody maps it any more
+    cache.clear()  # at once, or on Windows perhaps when nobody maps it any more
     found["equal again"] = bool((session.evaluate_features({"x": x})["y"].to_numpy() == first).all())
-found["removed"] = removed + cache.clear()
+cache.clear()
 found["left"] = len(list(cache.find_folder().iterdir()))
 
 options = LearningModelSessionOptions()
@@ -91,7 +91,6 @@ def test_a_program(system: str, large_model: Path) -> None:
         "saved": 1,
         "equal": True,
         "equal again": True,
-        "removed": 1,
         "left": 0,
         "isolated": [7, 7, 7],
         "devices": "cpu",

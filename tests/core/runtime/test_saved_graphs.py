@@ -148,9 +148,12 @@ def test_one_that_the_runtime_refuses_is_made_again(
 
 def test_a_session_goes_on_when_its_saved_graph_is_removed(chain: Path, one: np.ndarray[Any, Any]) -> None:
     session = opened(chain)
-    assert cache.clear() == 1
-    assert cache.list_saved_models() == []
+    cache.clear()  # at once, or on Windows perhaps when nobody maps it any more
     np.testing.assert_array_equal(answer(session, one), run_first(chain, one))
+    assert sys.platform == "win32" or cache.list_saved_models() == []
+    session.close()
+    cache.clear()
+    assert cache.list_saved_models() == []
 
 
 def test_a_changed_model_is_another_one(chain: Path, one: np.ndarray[Any, Any], tmp_path: Path) -> None:
