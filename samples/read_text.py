@@ -46,8 +46,7 @@ def main() -> None:
 
     finder, turner, reader = load("det"), load("cls"), load("rec")
     lines = vision.text_lines(finder.evaluate_features({"x": page}))
-    crops = lines.cut(page)
-    readings: dict[int, tuple[str, float]] = {}
+    crops, readings = lines.cut(page), dict[int, tuple[str, float]]()
     for batch in vision.batch_by_width(crops):  # a batch is as wide as its widest line
         (scores,) = turner.evaluate_features({"x": [crops[i] for i in batch]}).outputs.values()
         is_upside_down = scores.to_numpy()[:, 1] > SURE

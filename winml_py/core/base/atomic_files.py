@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
+import stat
 import sys
 import time
 from collections.abc import Iterator
@@ -105,7 +105,7 @@ def open_atomically(path: str, mode: int | None = None) -> Iterator[BinaryIO]:
             if mode is not None:
                 os.chmod(temporary, mode)  # the umask may have removed the owner's rights
             elif is_there and sys.platform != "win32":  # Windows' "read-only" would prevent replacing the file
-                shutil.copymode(real, temporary)
+                os.chmod(temporary, stat.S_IMODE(os.stat(real).st_mode))
             yield file
             file.flush()
             os.fsync(file.fileno())  # otherwise a crash of the system could leave the new name without its contents

@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Mapping
 from glob import glob
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...errors import InvalidArgumentError, ModelNotFoundError, WinMLError
@@ -59,8 +58,10 @@ class Folder:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fsdecode(path)
-        root = Path(os.path.realpath(self.path))
-        self._roots = [root, root.parent.parent / "blobs"] if root.parent.name == "snapshots" else [root]
+        root = os.path.realpath(self.path)
+        above, parent = os.path.split(os.path.dirname(root))
+        roots = [root, os.path.join(above, "blobs")] if parent == "snapshots" else [root]
+        self._roots = tuple(os.path.normcase(os.path.join(root, "")) for root in roots)
 
     def find(self, name: str, largest: int = MAX_BYTES) -> str:
         """The path of a file; "" if there is none."""
@@ -70,7 +71,7 @@ class Folder:
             real = os.path.realpath(path)
             if not os.path.isfile(real):
                 return ""
-            leads_out = not any(Path(real).is_relative_to(root) for root in self._roots)
+            leads_out = not os.path.normcase(real).startswith(self._roots)
         if leads_out:
             raise InvalidArgumentError(f"{path}: The file is outside the folder.", hint="Copy it into the folder.")
         if (size := os.path.getsize(path)) > largest:
@@ -116,7 +117,7 @@ def find_model(source: str | os.PathLike[str], file: str = "") -> str:
     model = Folder(path).find(file or f"{plain[0]}.onnx", ANY_SIZE) if plain else ""
     if not model:
         names = [*glob("*.onnx", root_dir=path), *glob("*/*.onnx", root_dir=path)]
-        found = sorted(Path(name).as_posix() for name in names)
+        found = sorted(name.replace(os.sep, "/") for name in names)
         message = f"no {file} in this folder" if file else "no .onnx file in this folder or in its onnx folder"
         hint = "Export the model to ONNX, or pass another folder."
         if found:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import zipfile
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
@@ -82,17 +81,13 @@ def read_array(source: str | os.PathLike[str] | bytes | bytearray) -> Array:
             raise InvalidArgumentError(f"{name}: The file does not exist.", hint=suggest_path(source))
     try:
         with io.BytesIO(source) if isinstance(source, (bytes, bytearray)) else open(source, "rb") as file:
-            # Given a path, numpy leaves the file open where it is an archive.
             seekable = file if file.seekable() else io.BytesIO(file.read())
             require_no_pointer(seekable.read(64), name, "an array", InvalidArgumentError)
             seekable.seek(0)
-            array = np.load(seekable, allow_pickle=False)
-            if isinstance(array, np.ndarray):
-                return array
-        raise ValueError("it is an archive of several")
+            return np.lib.format.read_array(seekable, allow_pickle=False)
     except InvalidArgumentError:
         raise
-    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError, MemoryError) as error:
         # NumPy's message varies between versions, and advises trusting the file.
         raise InvalidArgumentError(
             f"{name}: Expected one array in NumPy's .npy format.", hint="Write it with numpy.save."

@@ -139,7 +139,7 @@ class Jobs:
             return [self._run_one(values) for values in items]
         try:
             sources = [{name: self._prepare(name, value) for name, value in values.items()} for values in items]
-            entries = [{_count_entries(source) for source in item.values()} for item in sources]
+            entries = [{len(getattr(part, "sizes", part)) for part in item.values()} for item in sources]
             if any(len(sizes) != 1 for sizes in entries):  # the inputs of an item do not have one entry each
                 return [self._run_one(values) for values in items]
             counts = [sizes.pop() for sizes in entries]
@@ -269,11 +269,6 @@ def _read_entries(value: Any) -> Array:
     if picture is None:
         return np.asarray(value.to_numpy())
     return np.stack([frame.software_bitmap.to_numpy() for frame in picture.video_frames])
-
-
-def _count_entries(source: Array | ImageFeatureValue) -> int:
-    """The number of batch entries in a value."""
-    return len(source.sizes) if isinstance(source, ImageFeatureValue) else len(source)
 
 
 def _split_value(name: str, value: object, counts: Sequence[int]) -> list[Any]:

@@ -302,8 +302,7 @@ class LearningModelSession(Closeable, Object):
             WinMLError: as `LearningModelBinding.bind` and `evaluate` do.
         """
         _require_correlation_id(correlation_id)
-        features = self._private_state.name_values(features)
-        self._require_mapping(features)
+        features = self._name_values(features)
         binding_state = BindingState(self._private_state)
         for name, value in features.items():
             binding_state.put(binding_state.prepare(name, value))
@@ -334,8 +333,7 @@ class LearningModelSession(Closeable, Object):
             7
         """
         _require_correlation_id(correlation_id)
-        features = self._private_state.name_values(features)
-        self._require_mapping(features)
+        features = self._name_values(features)
         binding_state, session_state = BindingState(self._private_state), self._private_state
         session_state.require_distinct(features)
         prepared = [binding_state.prepare(name, value) for name, value in features.items()]
@@ -343,7 +341,8 @@ class LearningModelSession(Closeable, Object):
         def run(stop: Stop) -> LearningModelEvaluationResult:
             # At most as many threads decode at once as there are cores: more would decode no faster, hold a picture
             # each, and delay an event loop.
-            with hold(_get_core_slots(os.getpid()), stop):
+            slots = _core_slots.setdefault(os.getpid(), threading.Semaphore(count_usable_cores()))
+            with hold(slots, stop):
                 for value in prepared:
                     stop.require_not_requested()
                     binding_state.put(value)
@@ -443,14 +442,15 @@ class LearningModelSession(Closeable, Object):
             state = " of another process"
         return f"<LearningModelSession {self._model.name!r} on {self._device.kind.name}{state}>"
 
-    def _require_mapping(self, features: object) -> None:
-        if not isinstance(features, (dict, Mapping)):  # `dict` first: that check is faster
-            names = [feature.name for feature in self.model.input_features]
-            items = ", ".join(f"{name!r}: value" for name in names[:3]) + ", ..." * (len(names) > 3)
-            raise InvalidArgumentError(
-                f"Expected a dict of input names and values, got {type_name(features)}.",
-                hint=f"Pass {{{items}}}.",
-            )
+    def _name_values(self, features: object) -> Mapping[str, object]:
+        values = self._private_state.name_values(features)
+        if isinstance(values, (dict, Mapping)):  # `dict` first: that check is faster
+            return values
+        names = [feature.name for feature in self.model.input_features]
+        items = ", ".join(f"{name!r}: value" for name in names[:3]) + ", ..." * (len(names) > 3)
+        raise InvalidArgumentError(
+            f"Expected a dict of input names and values, got {type_name(features)}.", hint=f"Pass {{{items}}}."
+        )
 
     def _require_own_binding(self, binding: LearningModelBinding) -> BindingState:
         if isinstance(binding, LearningModelBinding) and binding._session is self:
@@ -587,7 +587,3 @@ def _require_correlation_id(correlation_id: object) -> None:
 
 
 _core_slots: dict[int, threading.Semaphore] = {}  # by process: in a forked one, the parent's might never be released
-
-
-def _get_core_slots(process: int) -> threading.Semaphore:
-    return _core_slots.setdefault(process, threading.Semaphore(count_usable_cores()))  # threads must get the same one

@@ -37,7 +37,7 @@ from ..features.prepare import Prepared, open_deferred, prepare
 from ..features.tables import is_column, is_table, name_columns
 from ..features.tensor import Tensor, TensorStorage
 from ..features.tensor_classes import TensorString, needs_cast, require_half_range
-from ..imaging.contract import ImageContract
+from ..imaging.contract import ImageContract, Placement
 from ..imaging.picture_placement import PicturePlacement
 from ..imaging.pixels import BufferCache
 from ..imaging.tensorize import tensorize_batch
@@ -198,12 +198,12 @@ class SessionState:
         Raises:
             WinMLError: as `name_columns` does.
         """
-        if not isinstance(values, Mapping):
+        if not isinstance(values, (dict, Mapping)):  # `dict` first: that check is faster
             return name_columns(values, self.inputs) if is_table(values) else values
-        takes_matrix = [len(getattr(feature, "shape", ())) for feature in self.inputs.values()] == [2]
-        if takes_matrix and len(values) > 1 and all(map(is_column, values.values())):
-            (matrix,) = self.inputs
-            return values if matrix.lower() in map(str.lower, map(str, values)) else name_columns(values, self.inputs)
+        if len(values) > 1 and len(self.inputs) == 1 and all(map(is_column, values.values())):
+            (matrix,) = self.inputs.values()
+            if len(getattr(matrix, "shape", ())) == 2 and matrix.name.lower() not in map(str.lower, map(str, values)):
+                return name_columns(values, self.inputs)
         return values
 
     @property
@@ -376,6 +376,7 @@ class BindingState:
 
     def _reset(self) -> None:
         self.values: dict[str, Any] = {}
+        self._placements: dict[str, Sequence[Placement]] = {}
         self.bound = Bound(lock=self.session_state.lock)
         self._inputs: dict[str, InputSlot] = {}
         self._outputs = dict(self.session_state.unbound_outputs)
@@ -400,7 +401,7 @@ class BindingState:
                 self.bound.set_output(name, None)
             self._inputs = {name: slot for name, slot in self._inputs.items() if slot.plan is not None}
             self._outputs = dict(self.session_state.unbound_outputs)
-            self.values = {}
+            self.values, self._placements = {}, {}
             self._is_ready = False
 
     def bind(self, name: str, value: object, properties: BindProperties = NO_PROPERTIES, *, files: bool = True) -> None:
@@ -465,6 +466,10 @@ class BindingState:
                 self.session_state.lose(error)
                 raise
             self.values[name] = prepared.value
+            if prepared.plan is not None:
+                self._placements[name] = prepared.plan.placements
+            elif self._placements:
+                self._placements.pop(name, None)
             self._is_ready = False
 
     def _put_output(self, slot: OutputSlot) -> None:
@@ -584,8 +589,6 @@ class BindingState:
     @property
     def placements(self) -> dict[str, tuple[PicturePlacement, ...]]:
         """Where the bound pictures lie in their tensors, by the names of inputs."""
-        return {
-            name: tuple(map(PicturePlacement, slot.plan.placements))
-            for name, slot in self._inputs.items()
-            if slot.plan is not None and name in self.values
-        }
+        if not self._placements:
+            return {}
+        return {name: tuple(map(PicturePlacement, placements)) for name, placements in self._placements.items()}
