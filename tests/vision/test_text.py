@@ -187,6 +187,14 @@ def test_repetitions_and_blanks_do_not_count() -> None:
     assert [reading.confidence for reading in readings] == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("constant", [0, 7], ids=["logarithms", "logits"])
+def test_the_confidence_of_a_model_without_a_softmax(constant: float) -> None:
+    scores = steps((1, 0.9), (0, 0.6), (2, 0.7))[None]
+    shares = scores / scores.sum(axis=2, keepdims=True)
+    readings = vision.read_text(evaluated(np.log(shares) + np.float32(constant)), labels=["", "a", "b", "c", " "])
+    assert readings == [("ab", pytest.approx((shares[0, 0, 1] + shares[0, 2, 2]) / 2))]
+
+
 def test_where_the_characters_come_from(tmp_path: Path) -> None:
     numbers = np.stack([steps((1, 0.9), (4, 0.9), (2, 0.9), (3, 0.9))])
     result = evaluated(numbers, {"character": "a\nb\nc\n"})

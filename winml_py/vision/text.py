@@ -240,8 +240,8 @@ def read_text(
     or is the blank, does not count.
 
     Args:
-        result: of a model that gives a score from 0 to 1 for each character, n x steps x characters; the first
-            character is the blank.
+        result: of a model that gives a score for each character, n x steps x characters; the first character is the
+            blank. Scores outside 0 to 1 are logits, or logarithms: their softmax gives the confidence.
         labels: the characters, or a file with one per line (see `labels_of`); by default the model's. The blank, "" or
             "blank", and the space at the end are added if they are missing, as in PaddleOCR's files.
         output: the name of the output; by default the only one of three dimensions.
@@ -255,6 +255,9 @@ def read_text(
     if len(arrays) != 1:
         raise InvalidArgumentError(f"Expected one output of lines x steps x characters, got {len(arrays)}.", hint=_HINT)
     require_finite(scores := np.asarray(arrays[0], np.float32))
+    if scores.min(initial=0) < 0 or scores.max(initial=0) > 1.001:  # float16 rounds a sum of shares up
+        scores = np.exp(scores - scores.max(axis=2, keepdims=True))
+        scores /= scores.sum(axis=2, keepdims=True)
     characters, count = choose_labels(result, labels), scores.shape[2]
     if count - len(characters) in (1, 2):
         blank = () if characters[:1] in (("",), ("blank",)) else ("",)

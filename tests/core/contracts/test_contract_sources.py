@@ -223,6 +223,8 @@ def test_labels(tmp_path: Path) -> None:
     assert labels_of(tmp_path / "config.json") == ("cat", "dog")
     written(tmp_path / "names.json", ["cat", "dog"])
     assert labels_of(tmp_path / "names.json") == ("cat", "dog")
+    written(tmp_path / "numbers.json", {"1": "dog", "0": "cat"})
+    assert labels_of(tmp_path / "numbers.json") == ("cat", "dog")
     written(tmp_path / "other.json", {"id2label": {"0": "right"}})
     assert labels_of(tmp_path / "other.json") == ("right",)  # the file that is named, and not the one beside it
     assert labels_of(tmp_path / "preprocessor_config.json") == ()
@@ -234,6 +236,8 @@ def test_labels(tmp_path: Path) -> None:
     for wrong in ({"1": "dog", "2": "cat"}, {"0": 1}, "cat", 5):
         with pytest.raises(InvalidArgumentError, match="are not numbered from 0"):
             labels_of({"id2label": wrong})
+    with pytest.raises(InvalidArgumentError, match="are not numbered from 0"):
+        labels_of({"0": ["n01440764", "tench"]})
 
 
 JSON = st.recursive(  # JSON can spell 1e400, and integers beyond every float

@@ -42,9 +42,9 @@ def labels_of(source: Source) -> tuple[str, ...]:
     """The names of a model's classes, in the order of its scores.
 
     Args:
-        source: a text file with one name per line; a `.json` file with a list of names; or a config of Hugging Face
-            (`id2label`) or timm (`label_names`): the path of a `.json` file, an open one, or the contents of such a
-            file.
+        source: a text file with one name per line; a `.json` file with a list of names, or with names by number; or a
+            config of Hugging Face (`id2label`) or timm (`label_names`): the path of a `.json` file, an open one, or the
+            contents of such a file.
 
     Returns:
         The names; empty where the config states none.
@@ -65,6 +65,8 @@ def labels_of(source: Source) -> tuple[str, ...]:
     names = values.get("id2label") or values.get("label_names")
     if names is None and isinstance(inner, Mapping):
         names = inner.get("label_names")
+    if names is None and all(str(key).isdecimal() for key in values):
+        names = values
     labels = order_labels(names or ())
     if labels is None:
         raise InvalidArgumentError(
