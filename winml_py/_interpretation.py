@@ -78,6 +78,13 @@ def summarize(name: str, value: Any, classes: Classes) -> Facts:
     if not isinstance(value, Tensor):
         return {"kind": "map", "value": {str(key): item for key, item in value.items()}}
     array = value.to_numpy()
+    is_stated = classes.top_k is not None or array.shape[-1:] == (len(classes.labels),)
+    if is_stated and array.ndim == 2 and len(array) > 1:  # the scores of a batch
+        return {"kind": "sequence", "value": [_summarize_array(name, row, classes) for row in array]}
+    return _summarize_array(name, array, classes)
+
+
+def _summarize_array(name: str, array: Array, classes: Classes) -> Facts:
     facts: Facts = {"kind": "tensor", "type": array.dtype.name, "shape": list(array.shape)}
     if best := classes.find_best(name, array):
         top = []

@@ -126,6 +126,18 @@ def test_only_classes_are_ranked(model: bytes, options: list[Any], lines: list[s
     assert [line.split() for line in shown[: len(lines)]] == [line.split() for line in lines]
 
 
+def test_each_row_of_a_batch_is_ranked(tmp_path: Path) -> None:
+    x = [tensor("x", ["n", 3])]
+    (tmp_path / "m.onnx").write_bytes(data([helper.make_node("Neg", ["x"], ["y"])], x, [tensor("y", ["n", 3])]))
+    np.save(tmp_path / "x.npy", np.float32([[3.5, -1.25, 20], [-2, 0, 1]]))
+    (tmp_path / "labels.txt").write_text("cat\ndog\nowl\n")
+    words = ["run", tmp_path / "m.onnx", tmp_path / "x.npy"]
+    assert call(*words, "--top-k", 1).stdout.split()[-4:] == ["1", "1.25", "0", "2"]
+    shown = call(*words, "--labels", tmp_path / "labels.txt", "--top-k", 2).stdout.splitlines()[1:]
+    assert shown == ["  y", "    dog 1.25, cat -3.5", "    cat 2, dog -0"]
+    assert call(*words).stdout.splitlines()[1] == "  y: float32 of 2x3: -3.5, 1.25, -20, 2, -0, -1"
+
+
 def test_labels_and_shares_of_one_are_classes(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(rows(helper.make_node("Abs", ["x"], ["y"])))
     np.save(tmp_path / "x.npy", ROW)
