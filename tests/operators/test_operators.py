@@ -345,6 +345,8 @@ def test_bind_execute_dispose() -> None:
         add(a.astype(">f4"), b)
     with pytest.raises(InvalidArgumentError, match=r"compiled for 2 inputs, got 3. Pass A, B."):
         add.bind(a, b, a)
+    with pytest.raises(InvalidArgumentError, match="Add got the input A twice"):
+        add.bind(a, b, A=b)
     assert [feature.name for feature in add.model.input_features] == ["A", "B"]
     assert add.session.device.hardware == "cpu"
     add.dispose()

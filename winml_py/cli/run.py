@@ -53,7 +53,7 @@ from .videos import list_targets, write_outputs, write_video
 @click.command()
 @model_argument
 @inputs_argument
-@click.option("--top-k", type=click.IntRange(1), metavar="N", help="Print the best N of a row of scores.  [5]")
+@click.option("--top-k", type=click.IntRange(1), metavar="N", help="Print the best N of each row of scores.  [5]")
 @labels_option
 @click.option(
     "--layout",

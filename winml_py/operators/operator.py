@@ -104,10 +104,14 @@ class CompiledOperator(Closeable):
 
         Raises:
             InvalidBindingError: no such input or output, or a value of the wrong type.
+            InvalidArgumentError: too many inputs, or one twice.
             SizeMismatchError: a value of the wrong shape.
             ClosedError: the operator has been disposed of.
         """
-        for name, value in {**self._name_values(inputs), **named}.items():
+        positional = self._name_values(inputs)
+        if twice := positional.keys() & named:
+            raise InvalidArgumentError(f"{self.name} got the input {min(twice)} twice.", hint="Pass it once.")
+        for name, value in {**positional, **named}.items():
             self._binding.bind(name, value)
 
     def execute(self, *, timeout: float | None = None) -> Any:
