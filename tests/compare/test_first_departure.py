@@ -21,6 +21,7 @@ def departure(folder: Path, planted: tool.Planted, values: tool.Values) -> Depar
     return find_departure(*map(LearningModel.load, paths), values)
 
 
+@pytest.mark.one_python
 @pytest.mark.parametrize("fault", tool.FAULTS)
 @pytest.mark.parametrize("maker", [tool.make_attention, tool.make_branching, tool.make_convolutional])
 def test_the_node_with_a_fault_is_named_and_without_one_none(tmp_path: Path, maker, fault) -> None:
