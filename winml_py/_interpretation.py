@@ -95,7 +95,8 @@ def _summarize_array(name: str, array: Array, classes: Classes) -> Facts:
     if array.size <= NUMBERS_SHOWN:
         return facts | {"values": array.reshape(-1).tolist()}
     if array.dtype.kind in "fiu":
-        return facts | {"min": float(array.min()), "max": float(array.max()), "mean": float(array.mean())}
+        mean = float(array.mean(dtype=np.float64))
+        return facts | {"min": array.min().item(), "max": array.max().item(), "mean": mean}
     return facts
 
 

@@ -99,10 +99,10 @@ def parse_value(feature: FeatureDescriptor, text: str) -> Any:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        value = text.replace(",", " ").split()
+        value = None
     if isinstance(feature, ShapedDescriptor) and feature.tensor_kind is TensorKind.STRING:
-        return value if isinstance(value, list) and text.startswith("[") else text
-    return _convert(feature, value, text[:60])
+        return value if isinstance(value, list) else text
+    return _convert(feature, text.replace(",", " ").split() if value is None else value, text[:60])
 
 
 def _convert(feature: FeatureDescriptor, value: Any, text: str) -> Any:
@@ -111,7 +111,8 @@ def _convert(feature: FeatureDescriptor, value: Any, text: str) -> Any:
         return [_convert(feature.element_descriptor, element, text) for element in value]
     if isinstance(feature, MapFeatureDescriptor) and isinstance(value, dict):
         has_numbers = feature.key_kind is TensorKind.INT64  # keys of JSON are texts
-        return {int(key) if has_numbers and key.isdecimal() else key: item for key, item in value.items()}
+        is_number = [has_numbers and key.removeprefix("-").isdecimal() for key in value]
+        return {int(key) if number else key: item for number, (key, item) in zip(is_number, value.items(), strict=True)}
     if not isinstance(feature, ShapedDescriptor):
         return value
     array = np.array(value, object)

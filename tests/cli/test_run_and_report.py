@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from PIL import Image
 
 from helpers.cli import call, require_failure
-from helpers.models import STRING, data, tensor, unary
+from helpers.models import FLOAT, FLOAT16, INT64, STRING, data, tensor, unary
 
 RAMP = np.linspace(0, 1, 3 * 8 * 6, dtype=np.float32)
 
@@ -177,11 +177,31 @@ def test_text_is_read_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(unary(shape=(1,), element=STRING))
     (tmp_path / "text.md").write_text("caf\u00e9 = good\nand more\n", encoding="utf-8")
     assert outputs_of(tmp_path / "m.onnx", tmp_path / "text.md")["values"] == ["caf\u00e9 = good\nand more"]
-    assert outputs_of(tmp_path / "m.onnx", "x=written")["values"] == ["written"]
+    for words in ("written", "How are you?", "[CLS] *"):
+        for text in (words, f"x={words}"):
+            assert outputs_of(tmp_path / "m.onnx", text)["values"] == [words]
     (tmp_path / "latin").write_bytes(b"caf\xe9")
     assert "UTF-8" in require_failure(4, "run", tmp_path / "m.onnx", tmp_path / "latin")
     (tmp_path / "a.csv").write_text("a,b")
     assert outputs_of(tmp_path / "m.onnx", tmp_path / "a.csv")["values"] == ["a,b"]
+
+
+def test_maps_and_arrays_written_as_json(tmp_path: Path) -> None:
+    numbered = helper.make_value_info("x", helper.make_map_type_proto(INT64, helper.make_tensor_type_proto(FLOAT, ())))
+    node = helper.make_node("CastMap", ["x"], ["y"], domain="ai.onnx.ml", map_form="DENSE", cast_to="TO_FLOAT")
+    (tmp_path / "map.onnx").write_bytes(data([node], [numbered], [tensor("y", [1, "n"])], domains={"ai.onnx.ml": 1}))
+    assert outputs_of(tmp_path / "map.onnx", '{"-1": 2.5, "3": 4}')["values"] == [2.5, 4]
+    (tmp_path / "m.onnx").write_bytes(unary("Neg", ("n", 2)))
+    assert outputs_of(tmp_path / "m.onnx", "[[1, 2], [3, 4]]")["values"] == [-1, -2, -3, -4]
+
+
+def test_the_range_of_an_output_is_exact(tmp_path: Path) -> None:
+    for kind, array in ((INT64, np.arange(20) + 2**53 + 1), (FLOAT16, np.tile(np.float16([40000, 40032]), 10))):
+        (tmp_path / "m.onnx").write_bytes(unary(element=kind))
+        np.save(tmp_path / "x.npy", array)
+        shown = outputs_of(tmp_path / "m.onnx", tmp_path / "x.npy")
+        assert (shown["min"], shown["max"]) == (array.min(), array.max())
+        assert shown["mean"] == array.mean(dtype=np.float64)
 
 
 def test_a_table_may_have_several_rows(tmp_path: Path) -> None:

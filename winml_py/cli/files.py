@@ -18,6 +18,7 @@ from ..core.features.descriptors import (
     FeatureDescriptor,
     MapFeatureDescriptor,
     SequenceFeatureDescriptor,
+    ShapedDescriptor,
     TensorFeatureDescriptor,
 )
 from ..core.features.files import read_file
@@ -65,14 +66,17 @@ def assign_files(
     if len(features) != 1:
         usage = " ".join(f"{name}=FILE" for name in features.values())
         raise WrongInputsError(f"The model has {len(features)} inputs. Specify each by name: {usage}.")
-    (only_input,) = features.values()
+    (feature,) = model.input_features
+    takes_words = not isinstance(feature, ShapedDescriptor) or feature.tensor_kind is TensorKind.STRING
     for path in inputs:
         try:
             matches = find_files(path) or [path]
         except InvalidArgumentError as error:
-            raise WrongInputsError(error.message, hint=error.hint) from error
+            if not takes_words and not path.startswith("["):
+                raise WrongInputsError(error.message, hint=error.hint) from error
+            matches = [path]  # "How are you?" and [[1, 2], [3]] are no patterns
         for file in matches:
-            yield file, {only_input: file}
+            yield file, {feature.name: file}
 
 
 def _require_all(model: LearningModel, names: Set[str]) -> None:

@@ -174,6 +174,16 @@ def test_states_are_those_of_a_plain_loop(
         np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("content", MODELS.values(), ids=MODELS)
+def test_a_stream_advances_a_state(content: Callable[[], bytes]) -> None:
+    """It copies what a generator may overwrite, but not the state, which each run writes for the next one."""
+    state = start()
+    items = ({"x": block, "state": state, "next": state} for block in blocks())
+    results = open_session(content()).evaluate_many(items, concurrency=1)
+    for result, expected in zip(results, plain_loop(content())[1::2], strict=True):
+        np.testing.assert_allclose(result["y"], expected, atol=1e-6)
+
+
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("content", [late, transposed])
 @pytest.mark.parametrize("engine", ["openvino", "gpu"])

@@ -133,6 +133,8 @@ def test_integers_keep_all_their_digits(folder: Path) -> None:
     assert evaluate(folder, "9007199254740993.0,9007199254740993,1e3", (1, 3), 7).tolist() == [
         [9007199254740993, 9007199254740993, 1000]
     ]
+    with pytest.raises(InvalidArgumentError, match=r"integers from -9223372036854775808 .* got 1e20000000"):
+        evaluate(folder, "1e20000000,1,1", (1, 3), 7)  # at once: its digits take minutes
 
 
 @pytest.mark.parametrize(("text", "element"), [("1_0,2", 1), ("1_0,2", 7), ("1\u20282,3", 1), ("1\x0c2,3", 7)])

@@ -71,15 +71,16 @@ class Jobs:
             _require_batches([*session_state.inputs.values(), *session_state.outputs.values()])
 
     def detach(self, item: Item) -> Item:
-        """The item with a table's columns by name, and with values that its source can no longer write; outputs to be
-        written are left unchanged.
+        """The item with a table's columns by name, and with values that its source can no longer write. Memory for
+        outputs stays as it is, even if an input reads it.
         """
         if isinstance(item.value, WinMLError):
             return item
         try:
             value = self._session_state.name_values(item.value)
             if self._copies and isinstance(value, Mapping):
-                value = {name: detach(part) if name in self._inputs else part for name, part in value.items()}
+                written = {id(part) for name, part in value.items() if name not in self._inputs}
+                value = {name: part if id(part) in written else detach(part) for name, part in value.items()}
             elif self._copies:
                 value = detach(value)
         except WinMLError as error:  # the error stays with its item
@@ -143,9 +144,13 @@ class Jobs:
             if any(len(sizes) != 1 for sizes in entries):  # the inputs of an item do not have one entry each
                 return [self._run_one(values) for values in items]
             counts = [sizes.pop() for sizes in entries]
-            result = self._evaluate({name: _join([item[name] for item in sources]) for name in names})
-            parts = {name: _split_value(name, value, counts) for name, value in result.outputs.items()}
-            mixed_output = None if self._session_state in _compared else self._find_mixed_output(items, parts)
+            result, parts = self._evaluate_batch(sources, counts)
+            mixed_output = None
+            if self._session_state not in _compared:
+                # The other way round, too: a sum with what comes before shows nothing after an item of zeros.
+                _, turned = self._evaluate_batch(sources[::-1], counts[::-1])
+                turned_back = {name: values[::-1] for name, values in turned.items()}
+                mixed_output = self._find_mixed_output(items, [parts, turned_back])
         # Arrays whose shapes do not match raise numpy's ValueError. One by one, only the faulty items fail.
         except (WinMLError, KeyError, ValueError):
             return [self._run_one(values) for values in items]
@@ -163,6 +168,13 @@ class Jobs:
             item_results.append(LearningModelEvaluationResult("", outputs, placements=placements, facts=facts))
         return item_results
 
+    def _evaluate_batch(
+        self, sources: Sequence[Values], counts: Sequence[int]
+    ) -> tuple[LearningModelEvaluationResult, dict[str, list[Any]]]:
+        """The result of all items together, and each item's part of its outputs."""
+        result = self._evaluate({name: _join([item[name] for item in sources]) for name in sources[0]})
+        return result, {name: _split_value(name, value, counts) for name, value in result.outputs.items()}
+
     def _prepare(self, name: str, value: object) -> Any:
         """An item's value, checked as `bind` checks it: an array, or pictures. Memory of a device is refused."""
         feature, properties = self._session_state.find(name)[0], self._properties.get(name, NO_PROPERTIES)
@@ -171,7 +183,9 @@ class Jobs:
             prepared = prepare(open_deferred(prepared), feature, properties)
         return prepared.converted.to_numpy() if isinstance(prepared.converted, Tensor) else prepared.converted
 
-    def _find_mixed_output(self, items: Sequence[Values], parts: Mapping[str, Sequence[object]]) -> str | None:
+    def _find_mixed_output(
+        self, items: Sequence[Values], batches: Sequence[Mapping[str, Sequence[object]]]
+    ) -> str | None:
         """The name of an output that differs if the items are evaluated one by one, or None.
 
         Batches are compared until one can show it: each output has a place where all numbers are finite, as a number
@@ -179,7 +193,7 @@ class Jobs:
         """
         alone = [self._evaluate(values).outputs for values in items]
         is_finite, is_varied = True, False
-        for name, values in parts.items():
+        for name, values in ((name, values) for parts in batches for name, values in parts.items()):
             rows = [_read_entries(outputs[name]) for outputs in alone]
             expected, actual = np.concatenate(rows), np.concatenate([_read_entries(value) for value in values])
             is_equal = np.array_equal(expected, actual, equal_nan=expected.dtype.kind == "f")

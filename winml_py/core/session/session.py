@@ -365,7 +365,8 @@ class LearningModelSession(Closeable, Object):
         """Evaluates a stream of inputs on several threads: decoding, tensorizing and running overlap.
 
         Args:
-            inputs: an iterable of items, or one item. An array is neither: pass `[array]`, or its rows, `list(array)`.
+            inputs: an iterable of items, or one item. An array is neither: pass `[array]`, or its rows:
+                `list(array)`, or `list(array[:, None])` if each input has a batch dimension.
                 An item is a mapping of names to values as `bind` takes them, a table, or for a model of one input the
                 value itself; it may also be the path of a table (.csv). A folder yields its pictures, a pattern
                 (`photos/**/*.jpg`) its files, both in natural order: 2 before 10; the path of a video, or a
@@ -383,7 +384,7 @@ class LearningModelSession(Closeable, Object):
                 that takes the results.
             copy: whether to copy arrays, tensors and pictures before taking the next item, which `inputs` may read into
                 the same memory (`camera.read(frame)`, `readinto`). Pass False if each item has separate memory. Paths,
-                bytes, a `VideoReader`'s frames, and the items of a list or tuple are never copied; nor are arrays that
+                bytes, a `VideoReader`'s frames, and the items of a list or tuple are never copied; nor is memory that
                 outputs are written to. Arrays on a GPU are copied there.
 
         Returns:

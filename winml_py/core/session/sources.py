@@ -121,7 +121,8 @@ def _is_single_item(inputs: object) -> bool:
     if can_export_dlpack(inputs) and getattr(getattr(inputs, "dtype", None), "kind", "") not in ("O", "U"):
         raise InvalidArgumentError(
             f"Expected a series of inputs, got one {type_name(inputs)} of numbers.",
-            hint="For one input, pass [array]. For one input per row, pass list(array).",
+            hint="For one input, pass [array]. For one input per row, pass list(array), or list(array[:, None]) if "
+            "each input has a batch dimension.",
         )
     return not isinstance(inputs, Iterable) and not hasattr(inputs, "__getitem__")
 
@@ -366,7 +367,8 @@ def _parse_integer(word: Any) -> int | None:
     if isinstance(word, bool):
         return int(word)
     number = Decimal(str(word))  # a float would round integers of more than 53 bits
-    return int(number) if number.is_finite() and number == number.to_integral_value() else None
+    is_whole = number.is_finite() and number.adjusted() < 20 and number == number.to_integral_value()
+    return int(number) if is_whole else None  # no type holds more than 20 digits
 
 
 def _make_not_numbers_error(path: str, error: Exception) -> InvalidArgumentError:
