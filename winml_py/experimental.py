@@ -98,7 +98,7 @@ class LearningModelExperimental(Object):
 
     def set_name(self, model_name: str, /) -> None:
         """Gives the model another, non-empty name; its file stays as it is."""
-        rename(self._model, require_name(model_name, "The name of the model"))
+        rename(self._model, require_name(model_name, "The model name"))
 
 
 # The experimental API's facts about sessions, and its devices, which go by the runtime's providers.

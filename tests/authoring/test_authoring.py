@@ -134,7 +134,7 @@ def test_external_weights_stay_where_they_are(tmp_path: Path) -> None:
     onnx.save(whole, source, save_as_external_data=True, location="weights.bin", size_threshold=0)
     assert written(source, ImageContract(RGB8)).input_features[0].contract.pixel_format is RGB8
     (tmp_path / "elsewhere").mkdir()
-    with pytest.raises(InvalidArgumentError, match="stores its weights in files beside it"):
+    with pytest.raises(InvalidArgumentError, match="stores its weights in files next to it"):
         write_contract(source, tmp_path / "elsewhere" / "model.onnx", ImageContract(RGB8))
 
 

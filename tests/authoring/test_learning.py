@@ -163,7 +163,7 @@ def test_multiples_without_a_limit_are_learned_without_one(to_multiple: Callable
     "name", ["at_least", "large_by_a_factor", "large_blurred", "large_by_nearest", "dark_corrected"]
 )
 def test_what_shows_only_in_large_thin_or_dark_pictures_is_refused(name: str) -> None:
-    with pytest.raises(NotSupportedError, match=r"No contract matches .* The closest is .* for a picture of \d+x\d+\."):
+    with pytest.raises(NotSupportedError, match=r"No contract matches .* The closest is .* for a \d+x\d+ picture\."):
         learn_contract(getattr(preparations, name), pictures="rgb")
 
 
@@ -179,7 +179,7 @@ def test_what_shows_only_in_large_thin_or_dark_pictures_is_refused(name: str) ->
     ],
 )
 def test_what_shows_only_with_borders_in_photographs_common_sizes_or_files_is_refused(name: str, pictures: Any) -> None:
-    with pytest.raises(NotSupportedError, match=r"No contract matches .* The closest is .* for a picture of \d+x\d+\."):
+    with pytest.raises(NotSupportedError, match=r"No contract matches .* The closest is .* for a \d+x\d+ picture\."):
         learn_contract(getattr(preparations, name), pictures=pictures)
 
 
@@ -232,15 +232,15 @@ def test_half_a_pixel_is_rounded_as_the_function_rounds_it(is_longest: bool) -> 
         ("gamma", "to values linearly"),
         ("own_mean", "subtracts a value that depends on the picture"),
         ("own_maximum", "to values linearly"),
-        ("int_scaled", r"at most, for a picture of \d+x\d+"),
-        ("whole_into", r"at most, for a picture of \d+x\d+"),
-        ("by_a_factor", r"at most, for a picture of \d+x\d+"),
+        ("int_scaled", r"at most, for a \d+x\d+ picture"),
+        ("whole_into", r"at most, for a \d+x\d+ picture"),
+        ("by_a_factor", r"at most, for a \d+x\d+ picture"),
         ("padded_between", "gray levels on average"),
         ("padded_first", "pads before it scales"),
         ("equalised", "corrects the contrast of each picture"),
         ("turned", "mirrors or rotates the picture"),
-        ("bright_sized", r"its tensor has a different size for a picture of \d+x\d+"),
-        ("vignette", "different values for one colour in different places"),
+        ("bright_sized", r"its tensor has a different size for a \d+x\d+ picture"),
+        ("vignette", "different values for the same colour in different places"),
         ("random_crop", "it is random or has state"),
         ("tiles", "passed one picture"),
         ("gray_as_colour", "mixes the colours"),
@@ -264,7 +264,7 @@ def test_two_kernels_and_a_state_between_calls_are_refused() -> None:
         (7, None, "Expected a function, got 7"),
         (preparations.stretched, "cmyk", "Invalid value for pictures: 'cmyk'"),
         (preparations.letterboxed, None, "Specify its argument. For an array, pass pictures='rgb' or 'bgr'"),
-        (lambda image: "text", None, "contains no tensor of a picture"),
+        (lambda image: "text", None, "contains no picture tensor"),
         (lambda image: np.zeros((1, 7, 9, 9)), None, "neither 1 nor 3 channels"),
     ],
 )

@@ -141,9 +141,11 @@ def test_only_force_replaces_samples_and_then_all(known: Path, seven: Path) -> N
     write_samples(known, [SHAPES], force=True)
     assert list_files(known.parent) == before
     assert write_samples(known, [], force=True) == ()
-    with pytest.raises(InvalidArgumentError, match=r"no samples beside the model.* write_samples.* --record"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"No sample folders, .* next to the model.* write_samples.* --record"
+    ):
         check_samples(LearningModel.load(known))
-    with pytest.raises(InvalidArgumentError, match="no samples beside the model"):
+    with pytest.raises(InvalidArgumentError, match=r"No sample folders, .* next to the model"):
         check_samples(LearningModel.load(known.read_bytes()))
 
 
@@ -171,7 +173,7 @@ def test_a_random_model_has_no_answer(tmp_path: Path) -> None:
     node = helper.make_node("RandomNormalLike", ["x"], ["y"])
     (tmp_path / "random.onnx").write_bytes(data([node], [tensor("x", [2, 3])], [tensor("y", [2, 3])]))
     with pytest.raises(
-        InvalidArgumentError, match=r"differs in each evaluation: y: the results differ .* Fix the seeds"
+        InvalidArgumentError, match=r"changes with each evaluation: y: the results differ .* Fix the seeds"
     ):
         write_samples(tmp_path / "random.onnx", [{"x": np.ones((2, 3), np.float32)}])
     assert os.listdir(tmp_path) == ["random.onnx"]
@@ -307,7 +309,11 @@ def test_a_list_of_maps_has_a_file_for_each_array(tmp_path: Path) -> None:
     [
         ("output_0.pb", b"no tensor", "output_0.pb: The file is not a valid ONNX tensor"),
         ("input_0.png", b"\x89PNG\r\n\x1a\nno more", "which cannot be evaluated: "),
-        ("input_1.pb", b"", r"Expected a file for each of 1 inputs, got 2\. Delete the samples of other models"),
+        (
+            "input_1.pb",
+            b"",
+            r"Expected a file for each of 1 inputs, got 2\. Delete any samples that belong to other models",
+        ),
         (
             "output_1.pb",
             numpy_helper.from_array(np.ones(1)).SerializeToString(),
@@ -360,7 +366,7 @@ def test_record_and_check(tmp_path: Path, seven: Path) -> None:
 def test_what_cannot_be_combined(known: Path, seven: Path) -> None:
     for words in ([seven], ["--top-k", "3"], ["--layout", "none"], ["--record"]):
         result = call("run", known, *words, "--check")
-        assert (result.exit_code, "--check evaluates the samples beside MODEL" in result.stderr) == (2, True)
+        assert (result.exit_code, "--check evaluates the samples next to MODEL" in result.stderr) == (2, True)
     for words in (["--precision", "float32"], ["--json-lines"]):
         result = call("run", known, seven, "--record", *words)
         assert (result.exit_code, "--record evaluates on the CPU" in result.stderr) == (2, True)

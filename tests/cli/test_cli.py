@@ -196,7 +196,7 @@ def test_contract_writes_what_info_shows_and_run_keeps_to(tmp_path: Path, cat: P
     before = sorted(tmp_path.iterdir())
     for code, arguments, words in (
         (3, ["nope.onnx", "--set", "mean=1"], "Model file not found"),
-        (4, [EDGES, "--set", "std=0"], "std other than 0"),
+        (4, [EDGES, "--set", "std=0"], "std must not be 0"),
         (4, [EDGES, "--set", "mean=1,2"], "one finite number, or 3"),
         (
             4,

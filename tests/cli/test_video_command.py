@@ -123,7 +123,7 @@ def test_what_cannot_be_done(video: Path, tmp_path: Path, capfd: pytest.CaptureF
             video,
             "--output",
             tmp_path / "out.png",
-        ): "out.png is not an ordinary file with the extension of a video. Use .avi, .m4v, .mkv, .mov, .mp4, .webm.",
+        ): "out.png is not an ordinary file with a video extension. Use .avi, .m4v, .mkv, .mov, .mp4, .webm.",
         (5, EDGES, video, "--output", tmp_path / "none" / "out.mp4"): "Create the folder first",
         (4, EDGES, "none.mp4", "--output", tmp_path / "out.mp4"): "none.mp4: The video does not exist.",
         (5, EDGES, PICTURES / "cat.jpg", "--output", tmp_path / "out.mp4"): "cannot be saved with this file",
@@ -193,7 +193,7 @@ def test_a_video_that_cannot_be_begun_leaves_no_file(video: Path, tmp_path: Path
     contract.write_text('{"Image.BitmapPixelFormat": "Bgr8", "Image.Size": "31,31"}')
     message = require_failure(5, "run", EDGES, video, "--contract", contract, "--output", tmp_path / "out.mp4")
     assert "31x31" in message
-    assert "the sides of a video must be even" in message
+    assert "both sides must be even" in message
     assert sorted(os.listdir(tmp_path)) == ["contract.json", "in.avi"]
 
 

@@ -366,7 +366,7 @@ def test_models_that_do_not_hold_together(operators: list[LearningModelOperator]
         (lambda made: describe("a", 7), "Expected 2 or 3 arguments after the name 'a', got 1"),
         (lambda made: describe("a", FLOAT, [1.5]), "A size of a cannot be 1.5"),
         (lambda made: describe("a", "float", [1]), "The element type of a cannot be 'float'"),
-        (lambda made: operator(""), "The type of an operator cannot be ''"),
+        (lambda made: operator(""), "An operator type cannot be ''"),
     ],
 )
 def test_mistakes(mistake: Any, message: str) -> None:

@@ -212,7 +212,7 @@ def test_an_engine_or_a_type_of_the_caller_stays() -> None:
         (conv(), [], "it is only tried with inputs that you pass"),
         (conv(batch="n"), [noise(), noise(batch=0)], "an empty input can crash this engine"),
         (unary("Sqrt", [2]), [np.float32([1, np.nan])], ""),
-        (unary("Relu", [2]), [np.float32([1, 2]), np.float32([1, np.nan])], "what is NaN or infinite"),
+        (unary("Relu", [2]), [np.float32([1, 2]), np.float32([1, np.nan])], "the places of NaN or infinity"),
         (unary("Max", [2]), [np.float32([1, 2])], "the operator Max is not known to be exact on this engine"),
         (unary("Neg", [2], INT64), [np.int64([1, 2])], "x is not a tensor of float32, float16 or bool"),
         (nothing(), [noise()], "the outputs are empty for all inputs that you pass"),

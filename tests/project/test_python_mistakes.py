@@ -139,8 +139,8 @@ TAUGHT = (
     ("LearningModelSession(model, None, 3)", "got int. Pass LearningModelSessionOptions()"),
     ("LearningModelBinding(model)", "Call LearningModelBinding(session), where session = LearningModelSession(model)"),
     ("ImageContract('BGR8')", "Pass BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8 or BitmapPixelFormat.GRAY8"),
-    ("ImageContract.imagenet().with_pixel_format(BitmapPixelFormat.GRAY8)", "are per colour"),
-    ("model.contracts.__setitem__('image', ImageContract.imagenet())", "the pixel_format of their contract is GRAY8."),
+    ("ImageContract.imagenet().with_pixel_format(BitmapPixelFormat.GRAY8)", "a mean and std for each colour channel"),
+    ("model.contracts.__setitem__('image', ImageContract.imagenet())", "set the contract's pixel_format to GRAY8."),
     # Files
     (
         "LearningModel.load('https://a.com/b.onnx')",
@@ -190,7 +190,10 @@ TAUGHT = (
         "ImageFeatureValue.from_array(PIXELS.astype(np.float32))",
         "Expected an array of uint8 or uint16, got 2x2x3",
     ),
-    ("ImageFeatureValue.from_array(PIXELS, BGRA8)", "height x width x 4 of uint8 for BGRA8, got 2x2x3 of uint8."),
+    (
+        "ImageFeatureValue.from_array(PIXELS, BGRA8)",
+        "a uint8 array of height x width x 4, got 2x2x3 of uint8.",
+    ),
     ("SoftwareBitmap.from_array(PIXELS)", "BGR8 for OpenCV"),
     (
         "strided_view().lock_buffer(BitmapBufferAccessMode.READ)",
@@ -206,7 +209,7 @@ TAUGHT = (
     ("bind(IMAGE, FRAME, {'BitmapPixelFormat': RGB8})", "ImageFeatureValue.from_array(array, pixel_format)"),
     (
         "bind(IMAGE, np.zeros((3, 4, 6), np.uint8), {'BitmapPixelFormat': RGB8})",
-        "Expected an array of height x width x 3 of uint8 for RGB8, got 3x4x6 of uint8. Convert the array",
+        "For RGB8, expected a uint8 array of height x width x 3, got 3x4x6 of uint8. Convert the array",
         "bind(IMAGE, np.zeros((3, 4, 6), np.uint8).transpose(1, 2, 0), {'BitmapPixelFormat': RGB8})",
     ),
     (
@@ -273,12 +276,12 @@ TAUGHT = (
     ("evaluate(unary('Neg', [1, 4]), x=np.zeros((1, 4), np.int16))", "array.astype(np.float32) / 32768"),
     (
         "evaluate(sound_and_rate(), x=np.zeros((1, 2), np.float32), rate=np.array([16000]))",
-        "bind the number without a list or an array around it",
+        "bind the number itself, not a list or an array",
         "evaluate(sound_and_rate(), x=np.zeros((1, 2), np.float32), rate=16000)",
     ),
     ("bind(list_of_floats(), {1})", "Bind a list", "bind(list_of_floats(), [np.float32([1])])"),
     ("bind(PAIRS, [[1, 2], [3]])", "got list of list"),
-    ("bind(PAIRS, [[1, 'a']])", "or a list of numbers from -3.40282e+38 to 3.40282e+38, with rows of one length."),
+    ("bind(PAIRS, [[1, 'a']])", "or a list of numbers from -3.40282e+38 to 3.40282e+38, with rows of equal length."),
     ("binding.bind('image', [0.0, None])", "Bind an ImageFeatureValue, a VideoFrame, a Pillow image or an array."),
     ("binding.bind('image', None)", "OpenCV's imread returns None"),
     ("bind(PAIRS, [[[1, 2]], [3]])", "got list of list"),

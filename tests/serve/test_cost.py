@@ -112,8 +112,12 @@ def test_a_batch_gives_what_each_picture_gives_alone(service: Service) -> None:
         ("digits", [SEVEN] * 60, "Expected a batch of 1, got 60"),
         ("four", [make_file(8)] * 3, "Expected a batch of 4, got 3"),
         ("digits_batch", [], "Expected at least one picture, got none"),
-        ("free", [make_file(1500)] * 2, "at most 4,000,000 pixels of all pictures together, as the model takes them"),
-        ("free", [make_file(8), make_file(9)], "become unequal tensors, (1, 3, 9, 9) after (2, 3, 8, 8)"),
+        (
+            "free",
+            [make_file(1500)] * 2,
+            "at most 4,000,000 pixels in all pictures together, at the size that the model takes",
+        ),
+        ("free", [make_file(8), make_file(9)], "produce tensors of different shapes, (1, 3, 9, 9) after (2, 3, 8, 8)"),
         ("digits_batch", [SEVEN, make_file(2001)], "more than the limit of 4,000,000"),
         ("digits_batch", [SEVEN, b"no picture"], "is not a picture"),
     ],
@@ -151,7 +155,7 @@ def test_a_long_answer_arrives_whole_and_a_longer_one_is_refused(service: Servic
     np.testing.assert_array_equal(read_tensor(infer(service, "expand", request)), np.full(5_000_000, 2.5, np.float32))
     answer = infer(service, "expand", write_request(count=("INT64", [1], [7_000_000]), x=("FP32", [1], [2.5])))
     assert answer.status == 500
-    assert re.match(r"The answer has 28,000,\d+ bytes, and an answer at most 25,165,824", answer.facts["error"])
+    assert re.match(r"The answer has 28,000,\d+ bytes, but the limit is 25,165,824", answer.facts["error"])
 
 
 def test_answers_that_nobody_reads(service: Service) -> None:
@@ -160,7 +164,7 @@ def test_answers_that_nobody_reads(service: Service) -> None:
     connections = [ask_for_numbers(service, 5_000_000) for _ in range(WAITING)]
     wait_until(lambda: service.ask("/models/digits", SEVEN).status == 503)
     wait_until(lambda: service.ask("/models/digits", SEVEN).status == 200)
-    wait_until(lambda: len(service.lines("The answer was not sent whole in its time.")) == WAITING)
+    wait_until(lambda: len(service.lines("The answer was not sent completely in time.")) == WAITING)
     wait_until(lambda: len(service.process.net_connections()) <= before, 60)
     for each in connections:
         each.close()

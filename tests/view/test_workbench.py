@@ -283,7 +283,7 @@ class TestTheSwitches:
     @pytest.mark.parametrize(
         ("words", "told"),
         [
-            ({"Image.Std": "0"}, "std other than 0"),
+            ({"Image.Std": "0"}, "std must not be 0"),
             ({"Image.Mean": "a"}, "an invalid Image.Mean: 'a'"),
             ({"Image.Other": "1"}, "Unknown contract key Image.Other"),
             ({"Image.Mean": 1}, "contract values as text"),

@@ -236,7 +236,7 @@ class LearningModelInputs(_BuilderPart):
         graph = self._draft.graph
         default = None
         if default_value is not None:
-            default = as_constant(default_value, require_name(feature, "The name of the input"))
+            default = as_constant(default_value, require_name(feature, "The input name"))
             kind = TensorKind(default.data_type)
             feature = make_tensor_descriptor(default.name, input_description, kind, default.dims)
         info = self._draft.make_value_info(feature)
@@ -254,7 +254,7 @@ class LearningModelInputs(_BuilderPart):
         Raises:
             InvalidArgumentError: the name is taken, or ONNX has no tensor of such elements.
         """
-        self._draft.add_constants(as_constant(value, require_name(input_name, "The name of the constant")))
+        self._draft.add_constants(as_constant(value, require_name(input_name, "The constant name")))
         return self._builder
 
 
@@ -314,7 +314,7 @@ def _find_version(domain: str, opset: int) -> int:
 
 def make_tensor_descriptor(name: str, description: str, kind: TensorKind, shape: Any) -> TensorFeatureDescriptor:
     """A tensor descriptor; a size of -1 is free, and a text is a free size with a name."""
-    require_name(name, "The name of the feature")
+    require_name(name, "The feature name")
     if not is_text(description):
         raise InvalidArgumentError(f"The description of {name} cannot be {description!r}.", hint="Pass text.")
     kind = require_member(TensorKind, kind, f"The element type of {name}")
@@ -330,7 +330,7 @@ def make_value_info(feature: Any) -> ValueInfoProto:
     """A feature as an input or output of a graph."""
     hint = "Create one with LearningModelBuilder.create_tensor_feature_descriptor(name, kind, shape)."
     require_type(feature, FeatureDescriptor, hint)
-    info = ValueInfoProto(name=require_name(feature.name, "The name of a feature"), doc_string=feature.description)
+    info = ValueInfoProto(name=require_name(feature.name, "A feature name"), doc_string=feature.description)
     info.type.CopyFrom(_make_type(feature))
     return info
 

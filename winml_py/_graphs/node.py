@@ -134,7 +134,7 @@ class LearningModelOperator(Object):
     """
 
     def __init__(self, type: str, domain: str = "", /) -> None:  # noqa: A002 - WinRT's name
-        self._type = require_name(type, "The type of an operator")
+        self._type = require_name(type, "An operator type")
         if not is_text(domain):
             raise InvalidArgumentError(f"The domain of {type} cannot be {domain!r}.", hint='Pass text, or "" for ONNX.')
         self._domain = "" if domain == "ai.onnx" else domain

@@ -126,7 +126,7 @@ class PictureFunction:
         array = next(_find_arrays(result), None)
         if array is None:
             raise InvalidArgumentError(
-                f"{self.name} returned {type(result).__name__}, which contains no tensor of a picture.",
+                f"{self.name} returned {type(result).__name__}, which contains no picture tensor.",
                 hint="Return an array of two to five dimensions, alone or in a dict, tuple or list.",
             )
         return self._as_tensor(array)
@@ -137,15 +137,16 @@ class PictureFunction:
             array = array[0]
         if array.ndim > 3:
             raise NotSupportedError(
-                f"{self.name} returns a tensor of {'x'.join(map(str, shape))}, but it was passed one picture.",
-                hint="To bind tiles of a picture, use BitmapBounds. A contract makes one tensor from one picture.",
+                f"{self.name} was passed one picture, but returned a tensor of shape {'x'.join(map(str, shape))}.",
+                hint="A contract converts one picture to one tensor. To bind tiles of a picture, use BitmapBounds.",
             )
         if array.ndim == 2:
             return PictureTensor(array[None].astype(np.float32), TensorLayout.NCHW)
         may_be_first, may_be_last = (array.shape[axis] in (1, 3) for axis in (0, 2))
         if not (may_be_first or may_be_last):
             raise NotSupportedError(
-                f"{self.name} returns a tensor of {'x'.join(map(str, shape))}, which has neither 1 nor 3 channels.",
+                f"{self.name} returned a tensor of shape {'x'.join(map(str, shape))}, which has neither 1 nor 3 "
+                "channels.",
                 hint="Return gray, or red, green and blue.",
             )
         if may_be_first and may_be_last:  # for example a picture of three rows

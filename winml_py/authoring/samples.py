@@ -152,8 +152,9 @@ def check_samples(session_or_model: LearningModelSession | LearningModel) -> Sam
         samples = find_samples(session.model)
         if not samples:
             raise InvalidArgumentError(
-                "There are no samples beside the model, in folders such as test_data_set_0.",
-                hint="To write some, call write_samples(path, [picture]), or run winml-py run MODEL PICTURE --record.",
+                "No sample folders, such as test_data_set_0, were found next to the model.",
+                hint="To create samples, call write_samples(path, [picture]), or run winml-py run MODEL PICTURE "
+                "--record.",
             )
         problems, largest = list[str](), 0.0
         for sample in samples:
@@ -180,7 +181,7 @@ def read_inputs(model: LearningModel, sample: str) -> dict[str, Any]:
     files = _list_files(sample, "input")
     if len(files) != len(model.input_features):
         problem = f"Expected a file for each of {len(model.input_features)} inputs, got {len(files)}."
-        raise InvalidArgumentError(f"{sample}: {problem}", hint="Delete the samples of other models.")
+        raise InvalidArgumentError(f"{sample}: {problem}", hint="Delete any samples that belong to other models.")
     values = [_read_tensor(file) if file.endswith(".pb") else ImageFeatureValue.load(file) for file in files]
     return {feature.name: value for feature, value in zip(model.input_features, values, strict=True)}
 
@@ -234,7 +235,7 @@ def _write_sample(session: LearningModelSession, sample: Sample, folder: str) ->
     for _, problem in _compare_sample(session, folder):
         if problem:
             hint = "Fix the seeds of the model's random operators."
-            raise InvalidArgumentError(f"The answer differs in each evaluation: {problem}.", hint=hint)
+            raise InvalidArgumentError(f"The answer changes with each evaluation: {problem}.", hint=hint)
 
 
 def _compare_sample(session: LearningModelSession, sample: str) -> list[tuple[float, str]]:
@@ -275,7 +276,7 @@ def _write_tensor(path: str, array: Any) -> None:
     from onnx import numpy_helper, save_tensor
 
     if not isinstance(array, np.ndarray):
-        problem = f"A sample consists of pictures, numbers and texts, but a value is {type_name(array)}."
+        problem = f"A sample consists of pictures, numbers and texts, but one value is a {type_name(array)}."
         raise InvalidArgumentError(problem)
     save_tensor(numpy_helper.from_array(array), path)
 

@@ -93,8 +93,8 @@ def read_for_copy(source: str | os.PathLike[str], destination: str | os.PathLike
     folders = {os.path.dirname(os.path.abspath(path)) for path in (source, destination)}
     if len(folders) > 1 and has_external_weights:
         raise InvalidArgumentError(
-            f"{os.fspath(source)} stores its weights in files beside it, but the copy would be in another folder.",
-            hint="Write the copy into the same folder.",
+            f"{os.fspath(source)} stores its weights in files next to it, but the copy would be in another folder.",
+            hint="Write the copy to the same folder.",
         )
     return model
 

@@ -107,8 +107,8 @@ def skip_answered(path: str, evaluations: Iterator[Evaluation]) -> tuple[Iterato
             written = line[: len(start)].decode(errors="replace")
             if evaluation is None or not start.startswith(written):
                 raise Failure(
-                    f"{path}, line {number}: Expected {start}, got {written}. The earlier run had another model, other "
-                    "inputs or other options (`run` is a hash of the model's content, the options and the folder). "
+                    f"{path}, line {number}: Expected {start}, got {written}. The earlier run used a different model, "
+                    "inputs or options (`run` is a hash of the model's content, the options and the folder). "
                     "Repeat its command, or specify a new file.",
                     OUTPUT,
                 )

@@ -63,10 +63,10 @@ from .videos import list_targets, write_outputs, write_video
     help="Layout of the outputs: yolo, detr, masks, none, ...",
 )
 @click.option("--threshold", type=click.FloatRange(0, 1), metavar="SCORE", help="Hide objects with a lower score.")
-@click.option("--record", is_flag=True, help="Write inputs and answers beside MODEL, for --check.")
-@click.option("--check", is_flag=True, help="Compare the answers with those beside MODEL.")
+@click.option("--record", is_flag=True, help="Write inputs and answers next to MODEL, for --check.")
+@click.option("--check", is_flag=True, help="Compare the answers with those next to MODEL.")
 @output_option("The file or folder to write; see above.")
-@output_option("Write JSON lines to FILE, and go on after those already there.", "--resume", "FILE")
+@output_option("Write JSON lines to FILE, continuing after existing ones.", "--resume", "FILE")
 @force_option
 @setup_options
 @isolated_option
@@ -104,7 +104,7 @@ def run(
     if check:
         if inputs or output or record or labels or top_k or threshold is not None or layout != AUTO or has_lines:
             raise click.UsageError(
-                "--check evaluates the samples beside MODEL. Omit INPUT and the options for printing or writing."
+                "--check evaluates the samples next to MODEL. Omit INPUT and the options for printing or writing."
             )
         _check(model, setup, as_json)
         return

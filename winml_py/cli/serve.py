@@ -65,7 +65,7 @@ def serve(
     device = LearningModelDevice.find(setup.device)
     files = _name_models(models)
     if labels and len(files) > 1:
-        hint = "For several, put a labels.txt into the folder of each model, and serve the folders."
+        hint = "For several, put a labels.txt in each model's folder, and serve the folders."
         raise click.UsageError(f"--labels can be used with only one model. {hint}")
     served = []
     for name, path in files.items():

@@ -85,6 +85,6 @@ def _print_trials(facts: Facts) -> None:
         before, after = (f"{format_number(milliseconds)} ms" for milliseconds in gain["milliseconds"])
         print_line(f"{gain['ratio']:.2f} times as fast as the default, {after} instead of {before}: {kept}", "bold")
     elif kept:
-        print_line(f"The default remains the best: measured again, it is not clearly slower than {kept}.", "bold")
+        print_line(f"The default remains the best: when measured again, it is not clearly slower than {kept}.", "bold")
     else:
         print_line("The default remains the best: no change is clearly faster.", "bold")

@@ -71,9 +71,7 @@ def write_video(
         require_folder(target)
     codec = CODECS.get(os.path.splitext(os.path.realpath(target))[1].lower())
     if codec is None or (os.path.exists(target) and not os.path.isfile(target)):
-        raise Failure(
-            f"{target} is not an ordinary file with the extension of a video. Use {', '.join(CODECS)}.", OUTPUT
-        )
+        raise Failure(f"{target} is not an ordinary file with a video extension. Use {', '.join(CODECS)}.", OUTPUT)
     with VideoReader(path) as reader, translate_write_errors(target), open_atomically(target) as file:
         writer = _FrameWriter(file.name, target, codec, reader.frame_rate if reader.frame_rate > 0 else USUAL_RATE)
         with closing(writer), session.evaluate_many(reader, progress=progress) as stream:
@@ -115,9 +113,9 @@ class _FrameWriter:
     def _open(self, size: tuple[int, int]) -> None:
         import cv2
 
-        words = f"{self._target}: A video of {size[0]}x{size[1]} at {self._rate:g} frames a second cannot be written"
+        words = f"{self._target}: A {size[0]}x{size[1]} video at {self._rate:g} frames per second cannot be written"
         if size[0] % 2 or size[1] % 2:
-            raise Failure(f"{words}, because the sides of a video must be even.", OUTPUT)
+            raise Failure(f"{words}, because both sides must be even.", OUTPUT)
         self._native = cv2.VideoWriter(self._path, cv2.VideoWriter.fourcc(*self._codec), self._rate, size)
         if not self._native.isOpened():
             raise Failure(f"{words} in this format. Use .avi, which allows most rates.", OUTPUT)

@@ -130,13 +130,13 @@ def find_reason_to_distrust(folder: Path) -> str:
     if not hasattr(os, "geteuid"):
         return ""
     if status.st_uid != os.geteuid():
-        return f"it belongs to user {status.st_uid}, and this process runs as user {os.geteuid()}"
+        return f"it belongs to user {status.st_uid}, but this process runs as user {os.geteuid()}"
     if status.st_mode & _OTHERS_WRITE:
         return "other users can write to it; to prevent that, run chmod go-w"
     for parent in folder.parents:
         mode = parent.stat().st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            return f"anybody can rename files in {parent}; to prevent that, run chmod o-w or chmod +t"
+            return f"anyone can rename files in {parent}; to prevent that, run chmod o-w or chmod +t"
     return ""
 
 

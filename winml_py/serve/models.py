@@ -78,7 +78,7 @@ class ServedModel:
 
     def __post_init__(self) -> None:
         if not self.name or "/" in self.name:
-            raise InvalidArgumentError(f"The name of a model must not be empty or contain a slash, got {self.name!r}.")
+            raise InvalidArgumentError(f"A model name must not be empty or contain a slash, got {self.name!r}.")
         if not self.idle >= 0:
             raise InvalidArgumentError(f"idle must be 0 or more seconds, got {self.idle!r}.")
         self._adopt(*self.load())

@@ -91,11 +91,11 @@ class Metrics:
     def __init__(self, loaded: Callable[[], int]) -> None:
         self._registry = registry = CollectorRegistry()
         self._requests = Counter("winml_requests", "Requests", ["model", "status"], registry=registry)
-        self._errors = Counter("winml_errors", "Errors by their class", ["model", "kind"], registry=registry)
+        self._errors = Counter("winml_errors", "Errors by class", ["model", "kind"], registry=registry)
         phases = ["model", "phase"]
-        self._seconds = Histogram("winml_seconds", "Seconds of phases", phases, registry=registry)
-        self.losses = Counter("winml_engines_lost", "Processes of engines that ended", ["model"], registry=registry)
-        self._bytes = Counter("winml_bytes", "Bytes of bodies", ["direction"], registry=registry)
+        self._seconds = Histogram("winml_seconds", "Seconds per phase", phases, registry=registry)
+        self.losses = Counter("winml_engines_lost", "Engine processes that ended", ["model"], registry=registry)
+        self._bytes = Counter("winml_bytes", "Body bytes", ["direction"], registry=registry)
         Gauge("winml_models_loaded", "Models in memory", registry=registry).set_function(loaded)
 
     def count(self, exchange: Exchange) -> None:

@@ -129,7 +129,7 @@ def read_request(body: bytes, header: str | None) -> tuple[Facts, dict[str, Arra
                 rest = rest[size:]
             arrays[name] = array.reshape(shape)
         except (ValueError, TypeError, OverflowError) as error:
-            raise InvalidArgumentError(f"{name}: The data are not {datatype} of shape {shape}: {error}.") from None
+            raise InvalidArgumentError(f"{name}: The data is not {datatype} of shape {shape}: {error}.") from None
     _require(not rest, f"{len(rest)} bytes follow the last tensor.")
     return facts, arrays
 
@@ -251,7 +251,7 @@ def _read_pictures(model: LearningModel, feature: ShapedDescriptor, files: list[
     single = replace(feature, shape=Vector((1, *feature.shape[1:])))
     plan = PreprocessPlan(picture.sizes, single)
     pixels = len(files) * math.prod(plan.shape) // plan.contract.channels
-    limit = f"at most {most:,} pixels of all pictures together, as the model takes them"
+    limit = f"at most {most:,} pixels in all pictures together, at the size that the model takes"
     _require(pixels <= most, f"{feature.name}: Expected {limit}, got {pixels:,}. Send fewer pictures.")
     tensor = np.zeros((len(files), *plan.shape[1:]), TENSOR_CLASSES[feature.tensor_kind].dtype)
     for row, file in enumerate(files):
@@ -260,7 +260,10 @@ def _read_pictures(model: LearningModel, feature: ShapedDescriptor, files: list[
         plan = PreprocessPlan(picture.sizes, single)
         private_state(model).missing_contracts.warn(plan)
         shapes = f"{plan.shape} after {tensor.shape}. Send them one at a time"
-        _require(plan.shape[1:] == tensor.shape[1:], f"{feature.name}: The pictures become unequal tensors, {shapes}.")
+        _require(
+            plan.shape[1:] == tensor.shape[1:],
+            f"{feature.name}: The pictures produce tensors of different shapes, {shapes}.",
+        )
         tensor[row] = plan.make_tensor(picture)[0]
     return tensor
 

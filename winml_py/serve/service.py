@@ -167,7 +167,7 @@ class Service:
             await self._routes(scope, _http.limit_body(receive, headers, self.limits.max_bytes), send_counted)
         except Exception as error:
             if exchange.status:  # the answer had begun, and cannot be another one
-                exchange.error, exchange.message = type(error).__name__, "The answer was not sent whole in its time."
+                exchange.error, exchange.message = type(error).__name__, "The answer was not sent completely in time."
                 exchange.fault = None if isinstance(error, TimeoutError) else error
                 raise
             await self._refuse(exchange, error)(scope, receive, send_counted)
@@ -294,7 +294,7 @@ class Service:
                 raise HTTPException(503, f"The request waited for more than {seconds}.") from None
             raise HTTPException(504, f"The evaluation took more than {seconds}.") from None
         if len(response.body) > self.limits.max_bytes:
-            sizes = f"{len(response.body):,} bytes, and an answer at most {self.limits.max_bytes:,} (--max-bytes)"
+            sizes = f"{len(response.body):,} bytes, but the limit is {self.limits.max_bytes:,} (--max-bytes)"
             raise errors.EvaluationError(f"The answer has {sizes}.", hint="Request fewer outputs.")
         return response
 

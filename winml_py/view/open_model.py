@@ -229,7 +229,7 @@ class OpenModel:
         count = height * width * contract.channels
         if count > MAX_NUMBERS:
             raise InvalidArgumentError(
-                f"The tensor of {name} would have {count:,} values, but the page binds at most {MAX_NUMBERS:,}.",
+                f"The tensor for {name} would have {count:,} values, but the page can bind at most {MAX_NUMBERS:,}.",
                 hint="Choose a smaller size, or bind the tensor from Python.",
             )
 

@@ -263,7 +263,9 @@ def parse_contract(words: object) -> ImageContract:
         InvalidArgumentError: not an object of texts, an unknown key, or a word that a contract cannot have.
     """
     if not isinstance(words, Mapping) or not all(isinstance(word, str) for pair in words.items() for word in pair):
-        raise InvalidArgumentError("Expected contract values as text.", hint='Send, say, {"Image.Mean": "0.5"}.')
+        raise InvalidArgumentError(
+            "Expected contract values as text.", hint='Send, for example, {"Image.Mean": "0.5"}.'
+        )
     if unknown := sorted(set(words) - set(METADATA_KEYS)):
         raise InvalidArgumentError(f"Unknown contract key {unknown[0]}.", hint=f"Keys: {', '.join(METADATA_KEYS)}.")
     return ImageContract.from_metadata({key: word for key, word in words.items() if word})

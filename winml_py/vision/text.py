@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 LEAST_SIDE = 3
 """Of a line, in pixels, as in PaddleOCR."""
 
-_HINT = (
-    "Pass the result of a model for text, such as PaddleOCR's. If it has several outputs, choose one with output=...."
-)
+_HINT = "Pass the result of a text model, such as PaddleOCR's. If it has several outputs, choose one with output=...."
 
 
 class TextReading(NamedTuple):

@@ -45,7 +45,7 @@ class Array(np.ndarray[Any, Any]):
             return np.array(elements, dtype).reshape(-1).view(cls)
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidArgumentError(
-                f"An Array of {dtype.name} cannot be made of these elements: {error}."
+                f"An Array of {dtype.name} cannot be made from these elements: {error}."
             ) from error
 
     def __eq__(self, other: object) -> bool:

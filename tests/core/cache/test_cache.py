@@ -77,7 +77,7 @@ def used(place: Path) -> list[bool]:
         ("cache", 0o720, "other users can write"),
         ("cache", 0o702, "other users can write"),
         ("cache", 0o755, ""),
-        ("parent", 0o777, "anybody can rename"),
+        ("parent", 0o777, "anyone can rename"),
         ("parent", 0o1777, ""),
         ("parent", 0o770, ""),
     ],
@@ -106,7 +106,7 @@ def test_a_folder_of_somebody_else_is_not_used(
     owner = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     assert used(place) == [False] * 2
-    assert f"it belongs to user {owner}, and this process runs as user {owner + 1}" in caplog.text
+    assert f"it belongs to user {owner}, but this process runs as user {owner + 1}" in caplog.text
 
 
 @pytest.mark.posix("Windows lets few users make symbolic links, and Wine makes none")

@@ -195,7 +195,7 @@ def test_what_timm_says_and_no_contract_does(change: dict[str, Any], words: str,
 
 def test_numbers_that_mean_nothing_name_the_file(tmp_path: Path) -> None:
     file = written(tmp_path / "preprocessor_config.json", {**VIT, "image_std": 0})
-    with pytest.raises(InvalidArgumentError, match="std other than 0") as refusal:
+    with pytest.raises(InvalidArgumentError, match="std must not be 0") as refusal:
         read_contract(file)
     assert str(refusal.value).startswith(f"{file}: ")
 

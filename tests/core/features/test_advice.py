@@ -167,7 +167,7 @@ def test_an_array_of_another_type_is_cast_as_the_hint_says(element: int, array: 
 @pytest.mark.parametrize(
     ("element", "value", "says"),
     [
-        (FLOAT, [[1.0, 2.0], [3.0]], "with rows of one length"),
+        (FLOAT, [[1.0, 2.0], [3.0]], "with rows of equal length"),
         (FLOAT, [np.zeros((2, 2)), np.zeros((2, 3))], "a list of numbers"),
         (FLOAT, [1.0, None], "a list of numbers"),
         (FLOAT, [1.0, 1e300], r"a list of numbers from -3\.40282e\+38 to 3\.40282e\+38"),
@@ -240,12 +240,12 @@ def result_of_a_map() -> Any:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_floats_of_a_picture_are_asked_for_their_range(dtype: Any) -> None:
     hint = refuse(open_binding(unary(shape=(1, 3, 8, 6))), np.zeros((8, 6, 3), dtype)).hint
-    assert "[None] if its numbers are already prepared for the model; otherwise, bind a picture of uint8." in hint
+    assert "[None] if its values are already prepared for the model; otherwise, bind a uint8 picture." in hint
 
 
 def test_integers_that_a_cast_may_wrap_are_asked_for_their_range() -> None:
     hint = refuse(open_binding(unary("Identity", (2,), TensorProto.INT32)), np.array([2**40, 1])).hint
-    assert hint.endswith("array.astype(np.int32) if its numbers are whole, from -2147483648 to 2147483647.")
+    assert hint.endswith("array.astype(np.int32) if its values are whole numbers from -2147483648 to 2147483647.")
 
 
 def test_a_list_that_holds_itself_is_refused() -> None:

@@ -133,7 +133,7 @@ def frame(**columns: list[Any]) -> pandas.DataFrame:
         (
             frame(sex=["f", None, "m"]),
             InvalidBindingError,
-            "column sex contains nan .* in row 1, .* fill missing cells",
+            "column sex contains nan .* in row 1, .* fill in missing cells",
         ),
         (frame(sex=[1, 2, 3]), InvalidBindingError, r"column sex contains 1 \(int\) in row 0, .* column to text"),
         (frame(age=["1", "2", "3"]), InvalidBindingError, r"column age contains '1' \(str\) in row 0"),
@@ -143,7 +143,7 @@ def frame(**columns: list[Any]) -> pandas.DataFrame:
         (frame(count=[1, None, 3]), InvalidBindingError, r"column count contains nan \(float\) in row 1"),
         (frame(count=[1, 2, 3.5]), InvalidBindingError, r"column count contains 3.5 \(float\) in row 2"),
         (frame(is_new=[True, None, False]), InvalidBindingError, "column is_new contains None"),
-        (pandas.concat([frame(), frame()], axis=1), InvalidArgumentError, "different names"),
+        (pandas.concat([frame(), frame()], axis=1), InvalidArgumentError, "unique names"),
         (dict(frame()), InvalidBindingError, "no variable with name unused"),
         ({"age": 30.0, "sexx": "f"}, InvalidBindingError, "no variable with name sexx"),
         (frame()["age"], InvalidArgumentError, "Expected a dict"),

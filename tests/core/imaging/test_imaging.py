@@ -154,18 +154,18 @@ def test_a_bitmap_is_a_view() -> None:
 @pytest.mark.parametrize(
     ("array", "pixel_format", "words"),
     [
-        (np.zeros((4, 6), np.uint8), "RGB8", "height x width x 3 of uint8 .* got 4x6 of uint8"),
+        (np.zeros((4, 6), np.uint8), "RGB8", "uint8 array of height x width x 3, got 4x6 of uint8"),
         (np.zeros((4, 6, 4), np.uint8), "RGB8", "got 4x6x4"),
         (np.zeros((4, 6, 3), np.float32), "RGB8", "of float32"),
-        (np.zeros((3, 4, 6), np.uint8), "RGB8", "height x width x 3 of uint8 for RGB8, got 3x4x6"),
-        (np.zeros((4, 6, 3), np.uint8), "GRAY8", "height x width of uint8"),
+        (np.zeros((3, 4, 6), np.uint8), "RGB8", "For RGB8, expected a uint8 array of height x width x 3, got 3x4x6"),
+        (np.zeros((4, 6, 3), np.uint8), "GRAY8", "uint8 array of height x width, got"),
         (np.zeros((0, 6, 3), np.uint8), "RGB8", "has no pixels"),
-        (np.zeros((4, 6), np.uint8), "NV12", "multiple of 3 rows, 3/2 of the height, got 4"),
+        (np.zeros((4, 6), np.uint8), "NV12", "must be a multiple of 3, got 4"),
         (np.zeros((6, 5), np.uint8), "NV12", "NV12 picture cannot have the size 5x4"),
-        (np.zeros((6, 5), np.uint16), "P010", "sides even"),
+        (np.zeros((6, 5), np.uint16), "P010", "both sides even"),
         (np.zeros((4, 5, 2), np.uint8), "YUY2", "YUY2 picture cannot have the size 5x4"),
-        (np.zeros((6, 4, 3), np.uint8), "NV12", "3/2 height x width of uint8"),
-        (np.zeros((4, 6), np.uint8), "GRAY16", "of uint16"),
+        (np.zeros((6, 4, 3), np.uint8), "NV12", "uint8 array of 3/2 height x width"),
+        (np.zeros((4, 6), np.uint8), "GRAY16", "a uint16 array"),
     ],
 )
 def test_arrays_that_are_no_such_picture(array: Any, pixel_format: str, words: str) -> None:

@@ -139,9 +139,9 @@ def test_a_broken_profile_is_left_out_with_a_warning(caplog: pytest.LogCaptureFi
         misfit = SoftwareBitmap.load(encode(photograph((40, 30)), "PNG", icc_profile=foreign_profile()))
     np.testing.assert_array_equal(broken.to_numpy(), plain.to_numpy())
     np.testing.assert_array_equal(misfit.to_numpy(), plain.to_numpy())
-    assert [record.message.split(",")[0] for record in caplog.records] == [
-        "A picture's colour profile cannot be read",
-        "A picture's colour profile does not fit it",
+    assert [record.message.split(":")[0] for record in caplog.records] == [
+        "Ignoring a picture's unreadable colour profile",
+        "Ignoring a colour profile that does not fit its picture",
     ]
 
 

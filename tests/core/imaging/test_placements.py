@@ -234,7 +234,7 @@ def test_a_mask_knows_nothing_of_what_was_cropped() -> None:
 @pytest.mark.parametrize("method", ["points_to_picture", "points_to_tensor", "boxes_to_picture", "boxes_to_tensor"])
 def test_arrays_of_other_shapes(method: str) -> None:
     placement, _ = place(Image.new("RGB", (4, 4)), ImageContract(RGB8))
-    with pytest.raises(InvalidArgumentError, match="in its last axis"):
+    with pytest.raises(InvalidArgumentError, match="Its last axis must hold"):
         getattr(placement, method)(np.zeros((2, 3)))
     with pytest.raises(InvalidArgumentError, match="Pass an array of height x width"):
         placement.mask_to_picture(np.zeros((2, 3, 4)))

@@ -228,9 +228,9 @@ def test_what_it_refuses() -> None:
         ImageContract.windowsml(pixel_format=BitmapPixelFormat.NV12)
     with pytest.raises(InvalidArgumentError, match="a std and a factor"):
         ImageContract(std=(0.5,), factor=(2,))
-    with pytest.raises(InvalidArgumentError, match="factor other than 0"):
+    with pytest.raises(InvalidArgumentError, match="factor must not be 0"):
         ImageContract(factor=(0,))
-    with pytest.raises(InvalidArgumentError, match="per colour"):
+    with pytest.raises(InvalidArgumentError, match="for each colour channel"):
         ImageContract(RGB8, factor=(1, 2, 3)).with_pixel_format(GRAY8)
     assert ImageContract(RGB8, factor=(1, 2, 3)).with_pixel_format(BGR8).factor == (3, 2, 1)
     assert ImageContract.windowsml(pixel_format=GRAY8).gray is ImageGray.EXACT_LUMA

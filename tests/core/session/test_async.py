@@ -327,7 +327,7 @@ def test_a_time_limit_stops_the_run() -> None:
         session.evaluate_features({"count": np.array(2**60), "x": np.float32(1)}, timeout=0.05)
     assert isinstance(info.value, TimeoutError)
     assert isinstance(info.value, CanceledError)
-    with pytest.raises(IllegalCallError, match="was stopped, so its data are invalid"):
+    with pytest.raises(IllegalCallError, match="was stopped, so its data is invalid"):
         output.to_numpy()
     binding.bind("count", np.array(3))
     binding.bind("y", output)  # it can be bound again

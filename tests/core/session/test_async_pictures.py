@@ -199,7 +199,7 @@ except WinMLError as error:
 
 def test_pictures_that_differ_are_refused_at_once_also_where_python_leaves_out_assertions() -> None:
     done = subprocess.run([sys.executable, "-O", "-c", WITHOUT_ASSERT], capture_output=True, text=True, timeout=120)
-    assert "all pictures of a batch must have the same size; these become 2x2, 3x2" in done.stdout, done.stderr
+    assert "all pictures in a batch must have the same size; these would become 2x2, 3x2" in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize(("value", "error"), [("missing.png", PictureNotFoundError), (b"no picture", PictureError)])

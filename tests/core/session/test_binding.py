@@ -343,7 +343,7 @@ def test_pictures_bind_to_tensors_shaped_like_pictures() -> None:
         (
             unary(shape=(1, 3, 4, 6), denotation="IMAGE", metadata={"Image.ColorSpaceGamma": "Linear"}),
             InvalidBindingError,
-            "metadata are not supported",
+            "metadata is not supported",
         ),
         (unary(shape=(2, 3, 4, 6), denotation="IMAGE"), SizeMismatchError, "Expected a batch of 2, got 1"),
         (
@@ -382,7 +382,7 @@ def test_batches_of_frames() -> None:
     output = numbers(bound, ImageFeatureValue(frames))
     assert [frame.software_bitmap.to_numpy()[0, 0].tolist() for frame in output] == [[0, 0, 0, 255], [9, 9, 9, 255]]
     free = open_binding(unary(shape=("n", 3, "h", "w"), denotation="IMAGE"))
-    with pytest.raises(InvalidArgumentError, match="any size, but all pictures of a batch must have"):
+    with pytest.raises(InvalidArgumentError, match="any size, but all pictures in a batch must have"):
         free.bind("x", ImageFeatureValue(frames))
 
 

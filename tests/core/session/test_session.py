@@ -113,7 +113,7 @@ def test_options_refuse_what_is_no_uint32(value: Any) -> None:
         options.intra_op_num_threads = value
     with pytest.raises(InvalidArgumentError):
         options.intra_op_num_threads = 0
-    with pytest.raises(InvalidArgumentError, match="Expected text as a dimension's name"):
+    with pytest.raises(InvalidArgumentError, match="Expected a dimension name as text"):
         options.override_named_dimension(3, 1)  # type: ignore[arg-type]
 
 
@@ -128,7 +128,7 @@ def test_a_gpu_is_an_error_with_a_hint(kind: LearningModelDeviceKind) -> None:
 
 
 def test_what_is_no_device_kind() -> None:
-    with pytest.raises(InvalidDeviceError, match=r"kind of a device cannot be 99.*LearningModelDeviceKind: DEFAULT"):
+    with pytest.raises(InvalidDeviceError, match=r"device kind cannot be 99.*LearningModelDeviceKind: DEFAULT"):
         LearningModelDevice(99)  # type: ignore[arg-type]
 
 

@@ -71,7 +71,7 @@ def test_a_tensor_says_that_it_is_invalid_until_a_run_succeeds(make: Callable[[]
     assert output.to_numpy() == 20
     fail(session, binding)
     for read in (output.to_numpy, output.get_as_vector_view, output.get_buffer, output.create_reference):
-        with pytest.raises(IllegalCallError, match=r"failed or was stopped, so its data are invalid. Evaluate again"):
+        with pytest.raises(IllegalCallError, match=r"failed or was stopped, so its data is invalid. Evaluate again"):
             read()
     with pytest.raises(IllegalCallError, match="invalid"):
         np.asarray(output)

@@ -163,7 +163,7 @@ def learn_contract(
 
 
 def _describe_difference(difference: PictureDifference) -> str:
-    picture = f"for a picture of {difference.size[1]}x{difference.size[0]}"
+    picture = f"for a {difference.size[1]}x{difference.size[0]} picture"
     if difference.mean == np.inf:
         return f"its tensor has a different size {picture}"
     return f"it differs by {difference.mean:.2f} gray levels on average, {difference.largest:.0f} at most, {picture}"
@@ -199,8 +199,8 @@ def _fit_model(
 def _describe_areas(areas: Sequence[Area]) -> str:
     """Some pictures, and their sizes in the tensor."""
     return "; ".join(
-        f"{area.picture[1]}x{area.picture[0]} becomes {area.target.width}x{area.target.height} in a tensor of "
-        f"{area.tensor[1]}x{area.tensor[0]}"
+        f"{area.picture[1]}x{area.picture[0]} becomes {area.target.width}x{area.target.height} in a "
+        f"{area.tensor[1]}x{area.tensor[0]} tensor"
         for area in (*areas[:2], *areas[-2:])
     )
 

@@ -77,7 +77,7 @@ def measure_colours(function: PictureFunction) -> ColourMapping:
     if len(weights) == 1 and min(np.abs(weights[0] - known).max() for known in (GRAY_WEIGHTS, LUMA_WEIGHTS)) < 0.01:
         return ColourMapping((), tuple(float(weight) for weight in weights[0]), factors, summands)
     raise NotSupportedError(
-        f"{function.name} mixes the colours: its weights of red, green and blue are {np.round(weights, 3).tolist()}.",
+        f"{function.name} mixes the colours: its weights for red, green and blue are {np.round(weights, 3).tolist()}.",
         hint="Convert the picture. A contract supports unchanged red, green and blue, or gray by BT.601 or BT.709.",
     )
 
@@ -106,8 +106,8 @@ def _measure_mix(function: PictureFunction, size: Size, middle: Middle, factors:
     mix, *_ = np.linalg.lstsq(np.array(COLOURS, float), levels, rcond=None)
     if np.abs(np.array(COLOURS) @ mix - levels).max() > 1.01:
         raise NotSupportedError(
-            f"{function.name} does not mix colours as a sum of red, green and blue. JPEG or a tone curve may be the "
-            "cause.",
+            f"{function.name} does not return weighted sums of red, green and blue, perhaps because of JPEG or a "
+            "tone curve.",
             hint="Convert the picture first. A contract supports only unchanged red, green and blue, or gray.",
         )
     weights: Array = mix.T
@@ -150,7 +150,7 @@ def measure_area(function: PictureFunction, size: Size, mapping: ColourMapping) 
         NotSupportedError: not as a scaled rectangle of the picture in a rectangle of the tensor.
     """
     black, white = (function(make_plain_picture(size, (level,) * 3)) for level in (0, 255))
-    name = f"{function.name}, for a picture of {size[1]}x{size[0]},"
+    name = f"{function.name}, for a {size[1]}x{size[0]} picture,"
     if black.numbers.shape != white.numbers.shape:
         raise NotSupportedError(f"{name} returns tensors of different shapes for black and white.")
     tensor = (black.numbers.shape[1], black.numbers.shape[2])
@@ -166,8 +166,8 @@ def measure_area(function: PictureFunction, size: Size, mapping: ColourMapping) 
         deviations = np.abs(mapping.to_levels(answer.numbers)[(slice(None), *inside)] - level)
         if deviations.max() > 1.01:
             raise NotSupportedError(
-                f"{name} returns different values for one colour in different places: it is random, or it pads before "
-                "it scales, which mixes the edge of the picture with the padding.",
+                f"{name} returns different values for the same colour in different places: it is random, or it pads "
+                "before scaling, which blends the picture's edge with the padding.",
                 hint="Bind the function's tensor, because in a contract each value depends only on its pixel.",
             )
     outside = ~shows
@@ -199,5 +199,5 @@ def _fit_ramp(levels: Array, pixels: int, name: str) -> tuple[float, float]:
     if step <= 0:
         raise NotSupportedError(f"{name} mirrors or rotates the picture.", hint="Rotate pictures before you bind them.")
     if np.abs(np.polyval((step, first), inner + 0.5) - coordinates).max() > max(3.0, 3 * step, 0.02 * pixels):
-        raise NotSupportedError(f"{name} distorts the picture: coordinates are not scaled evenly.")
+        raise NotSupportedError(f"{name} distorts the picture: it scales coordinates unevenly.")
     return pixels / step, first / step

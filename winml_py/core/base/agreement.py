@@ -50,7 +50,7 @@ class Agreement(NamedTuple):
         if not self.is_good and self.error <= self.tolerance and self.top1 is not None:
             return f"the largest element changes in {100 * (1 - self.top1):.3g} % of the rows"
         if np.isinf(self.error):
-            return "the results are empty, or differ in shape, in whole numbers or texts, or in what is NaN or infinite"
+            return "the results are empty, or differ in shape, whole numbers, texts, or the places of NaN or infinity"
         return f"the results differ by {self.error:.1e}; the tolerance is {self.tolerance:g}"
 
 

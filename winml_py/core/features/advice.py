@@ -51,9 +51,9 @@ def describe_value(value: object) -> str:
 def make_value_hint(value: Any, descriptor: FeatureDescriptor) -> str:
     """What to bind in place of a value that is no tensor, picture, map or sequence for a feature."""
     if isinstance(value, np.ndarray) and not value.dtype.isnative:
-        return 'Convert it to the byte order of this machine: array.astype(array.dtype.newbyteorder("=")).'
+        return 'Convert it to native byte order: array.astype(array.dtype.newbyteorder("=")).'
     if value is None:
-        return "OpenCV's imread returns None if it cannot read a file, and dict.get if a key is missing."
+        return "OpenCV's imread returns None if it cannot read a file, as does dict.get if a key is missing."
     first = value[0] if isinstance(value, (list, tuple)) and value else value
     if len(getattr(descriptor, "shape", ())) == 4 and is_file(first, descriptor):
         return "To bind a picture file, pass ImageFeatureValue.load(path)."
@@ -76,11 +76,11 @@ def make_value_hint(value: Any, descriptor: FeatureDescriptor) -> str:
         kind = "str" if tensor_class.dtype.kind == "O" else tensor_class.dtype.name
         return (
             f"Bind a numpy array of {kind}, a tensor such as {name}.from_numpy(array), or a list of {elements}, with "
-            "rows of one length."
+            "rows of equal length."
         )
     if isinstance(descriptor, SequenceFeatureDescriptor):
-        return "Bind a list of elements of these types."
-    return "Bind a dict of keys and values of these types."
+        return "Bind a list whose elements have these types."
+    return "Bind a dict whose keys and values have these types."
 
 
 def make_kind_hint(value: Tensor, descriptor: ShapedDescriptor) -> str:
@@ -93,8 +93,8 @@ def make_kind_hint(value: Tensor, descriptor: ShapedDescriptor) -> str:
     if value.tensor_kind == TensorKind.UINT8 and isinstance(descriptor, ImageFeatureDescriptor):
         levels = descriptor.contract.pixel_range.name.lower().replace("_", " ")
         return (
-            f"Bind a picture: {describe_picture(shape)}. Or scale the numbers to {levels} yourself, as "
-            f"{dtype.name}, because a tensor is bound unchanged."
+            f"Bind a picture: {describe_picture(shape)}. Or scale the numbers to {levels} yourself and "
+            f"bind them as {dtype.name}, because tensors are bound unchanged."
         )
     if value.tensor_kind == TensorKind.UINT8 and takes_picture(descriptor):
         return (
@@ -111,7 +111,7 @@ def make_kind_hint(value: Tensor, descriptor: ShapedDescriptor) -> str:
     condition = _PREPARED if code in _MOVE_CHANNELS else ""
     if dtype.kind in "iu" and type(value).dtype.kind in "fiu" and not np.can_cast(type(value).dtype, dtype):
         limits = np.iinfo(dtype)
-        condition = f" if its numbers are whole, from {limits.min} to {limits.max}"
+        condition = f" if its values are whole numbers from {limits.min} to {limits.max}"
     kind = "str" if dtype.kind == "O" else dtype.name
     hint = f"Bind a {tensor_class.__name__}, or an array of {kind}: {cast}{condition}."
     return f"{hint} {describe_size_mismatch(shape, descriptor)}" if mismatch and not code else hint
@@ -140,14 +140,14 @@ def describe_size_mismatch(sizes: Shape, descriptor: ShapedDescriptor) -> str:
         return wrong
     # Only the batch is another, and this is no column that is meant as a row.
     if expected[0] == 1 and max(sizes[1:], default=1) > 1 and not _describe_wrong_sizes(sizes[1:], expected[1:]):
-        return f"{wrong} Bind one row at a time, or to leave the batch free, set options.batch_size_override = 0."
+        return f"{wrong} Bind one row at a time, or set options.batch_size_override = 0 to leave the batch free."
     if code := _arrange(sizes, expected):
         return f"{wrong} Bind array{code}{_PREPARED if code in _MOVE_CHANNELS else ''}."
     return f"{wrong} Bind an array of shape {_format_sizes(expected)}."
 
 
 _MOVE_CHANNELS = (".transpose(2, 0, 1)[None]", ".transpose(0, 3, 1, 2)")
-_PREPARED = " if its numbers are already prepared for the model; otherwise, bind a picture of uint8"
+_PREPARED = " if its values are already prepared for the model; otherwise, bind a uint8 picture"
 
 
 def _arrange(sizes: Shape, expected: Shape) -> str:
@@ -169,7 +169,7 @@ def _describe_wrong_sizes(sizes: Shape, expected: Shape) -> str:
         return " ".join(f"Dimension {axis} is {size}, not {other}." for axis, size, other in wrong)
     ranks = f"Expected rank {len(expected)}, got {len(sizes)}"
     if not expected:
-        return f"{ranks}: bind the number without a list or an array around it."
+        return f"{ranks}: bind the number itself, not a list or an array."
     return f"{ranks}." if sizes else f"{ranks}: bind an array of shape {_format_sizes(expected)}, not a single number."
 
 

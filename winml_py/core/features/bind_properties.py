@@ -74,7 +74,7 @@ class BindProperties(NamedTuple):
             if self.is_strict and getattr(self, _FIELDS[key]) is not None:
                 raise InvalidBindingError(
                     f"The property {key} is only for inputs, but {name} is an output.",
-                    hint=f"Omit {key}. The output is stretched to the whole bound picture.",
+                    hint=f"Omit {key}. The output is stretched to fill the bound picture.",
                 )
 
 

@@ -258,8 +258,8 @@ class PreprocessPlan:
         if len(tensors) > 1:
             tensor_sizes = ", ".join(sorted(f"{width}x{height}" for height, width in tensors))
             raise InvalidArgumentError(
-                f"The model variable {self.descriptor.name} takes any size, but all pictures of a batch must have the "
-                f"same size; these become {tensor_sizes}.",
+                f"The model variable {self.descriptor.name} takes any size, but all pictures in a batch must have the "
+                f"same size; these would become {tensor_sizes}.",
                 hint="Specify a size with ImageContract(size=(height, width)), or scale or crop the pictures first.",
             )
         return placements
@@ -289,7 +289,7 @@ class PreprocessPlan:
         try:
             return np.zeros(self.shape, TENSOR_CLASSES[self.descriptor.tensor_kind].dtype)
         except (ValueError, MemoryError) as error:
-            raise InvalidArgumentError(f"A tensor of shape {self.shape} does not fit into memory: {error}.") from error
+            raise InvalidArgumentError(f"A tensor of shape {self.shape} does not fit in memory: {error}.") from error
 
     def decode(self, value: ImageFeatureValue) -> tuple[list[SoftwareBitmap], list[Placement]]:
         """The pictures, and where each goes in the tensor. One not decoded yet may be decoded smaller.
@@ -350,10 +350,10 @@ def _require_fit(
     is_image = isinstance(descriptor, ImageFeatureDescriptor)
     has_unsupported_metadata = isinstance(descriptor, TensorFeatureDescriptor) and descriptor.unsupported_image_metadata
     if has_unsupported_metadata and properties.contract is None:
-        hint = "The model's Image.* metadata are not supported. Bind a tensor, or specify an ImageContract."
+        hint = "The model's Image.* metadata is not supported. Bind a tensor, or specify an ImageContract."
         raise make_misfit_error(InvalidBindingError, hint)
     if len(descriptor.shape) != 4:
-        hint = "Pictures require a tensor of 4 dimensions: batch, channels, height, width."
+        hint = "Pictures require a tensor with 4 dimensions: batch, channels, height, width."
         raise make_misfit_error(SizeMismatchError, hint)
 
     # The elements: those that the contract states, or floats.
@@ -380,7 +380,7 @@ def _require_fit(
     if channels == -1 and (properties.contract or is_image):
         channels = contract.channels
     if channels not in (1, 3):
-        hint = f"Pictures have 1 or 3 channels, not {channels}, in a tensor of layout {contract.layout.name}."
+        hint = f"In a tensor of layout {contract.layout.name}, pictures have 1 or 3 channels, not {channels}."
         raise make_misfit_error(InvalidArgumentError, hint)
     if 0 in (height, width):
         raise make_misfit_error(SizeMismatchError, "The model's picture has no pixels.")

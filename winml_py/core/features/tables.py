@@ -84,7 +84,7 @@ def _list_columns(table: Any) -> dict[str, Any]:
     columns = {str(name): table[name] for name in names}
     if len(columns) < len(names) or len(set(map(len, columns.values()))) != 1:
         found = ", ".join(f"{name} with {len(table[name])} values" for name in names) or "none"
-        raise InvalidArgumentError(f"Expected columns with different names and the same length, got {found}.")
+        raise InvalidArgumentError(f"Expected columns with unique names and equal lengths, got {found}.")
     return columns
 
 
@@ -97,8 +97,8 @@ def _read_column(name: str, column: Any, feature: FeatureDescriptor, dtype: DTyp
         raise InvalidBindingError(
             f"The column {name} contains {cell!r:.60} ({type_name(cell)}) in row {row}, but the model variable "
             f"{feature.name} expects {feature.expects()}.",
-            hint=f"Convert the column to {'text' if dtype.kind == 'O' else 'numbers that fit'}, and fill missing cells "
-            "as in training. Only floats can be missing, as NaN.",
+            hint=f"Convert the column to {'text' if dtype.kind == 'O' else 'numbers in range'}, and fill in missing "
+            "cells the way you did for training. Only float columns can have missing values, represented as NaN.",
         )
     return elements
 

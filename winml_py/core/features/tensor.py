@@ -86,8 +86,8 @@ class Tensor(Closeable, Object):
         if elements.size > math.prod(sizes) or (cls._exact_length and elements.size != math.prod(sizes)):
             relation = "exceeds" if elements.size > math.prod(sizes) else "is not"
             raise InvalidArgumentError(
-                f"Argument size ({elements.size}) {relation} the tensor size ({math.prod(sizes)}) of shape {sizes}.",
-                hint="Correct the shape; one size may be -1.",
+                f"Argument size ({elements.size}) {relation} the tensor size ({math.prod(sizes)}) for shape {sizes}.",
+                hint="Correct the shape; one dimension may be -1.",
                 hresult=cls._length_hresult,
             )
         array = allocate_zeros(cls, sizes)
@@ -128,7 +128,7 @@ class Tensor(Closeable, Object):
         if elements.size != math.prod(sizes):
             raise InvalidArgumentError(
                 f"The buffer holds {elements.size} elements, but the shape {sizes} needs {math.prod(sizes)}.",
-                hint="Correct the shape; one size may be -1.",
+                hint="Correct the shape; one dimension may be -1.",
             )
         return _make_tensor(cls, elements.reshape(sizes), sizes)
 
@@ -331,10 +331,8 @@ class Tensor(Closeable, Object):
         def __getattr__(self, name: str) -> None:
             hint = f" Write tensor.to_numpy().{name}." if hasattr(np.ndarray, name) else ""
             if name in ("save", "show"):
-                hint = (
-                    "Save the values with np.save(path, tensor.to_numpy()). An output is a picture only if the model's "
-                )
-                hint += "file gives it the denotation IMAGE."
+                hint = " Save the values with np.save(path, tensor.to_numpy()). An output is a picture only if the "
+                hint += "model file gives it the denotation IMAGE."
             raise AttributeError(f"A {type(self).__name__} has no {name!r}.{hint}", name=name, obj=self)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -491,7 +489,7 @@ class TensorStorage:
         """Raises IllegalCallError if a failed evaluation should have written the tensor."""
         if self.is_invalid:
             raise IllegalCallError(
-                f"This {self.owner.__name__} is an output of an evaluation that failed or was stopped, so its data are "
+                f"This {self.owner.__name__} is an output of an evaluation that failed or was stopped, so its data is "
                 "invalid.",
                 hint="Evaluate again, or use another tensor.",
             )
@@ -505,8 +503,8 @@ class TensorStorage:
 
 
 def allocate_zeros(owner: type[Any], sizes: tuple[int, ...]) -> Array:
-    """A new array of zeros, or of empty strings; InvalidArgumentError where it does not fit into memory."""
+    """A new array of zeros, or of empty strings; InvalidArgumentError where it does not fit in memory."""
     try:
         return np.full(sizes, "", object) if owner.dtype == object else np.zeros(sizes, owner.dtype)
     except (ValueError, MemoryError) as error:
-        raise InvalidArgumentError(f"A tensor of shape {sizes} does not fit into memory: {error}.") from error
+        raise InvalidArgumentError(f"A tensor of shape {sizes} does not fit in memory: {error}.") from error

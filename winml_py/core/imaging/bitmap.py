@@ -68,7 +68,7 @@ class SoftwareBitmap(Object, Closeable):
         try:
             pixels = np.zeros(layout.make_shape(width, height), layout.dtype)
         except (MemoryError, ValueError) as error:
-            raise InvalidArgumentError(f"A {width}x{height} picture does not fit into memory.") from error
+            raise InvalidArgumentError(f"A {width}x{height} picture does not fit in memory.") from error
         self._hold(pixels, BitmapPixelFormat(pixel_format), require_member(BitmapAlphaMode, alpha, "The alpha mode"))
 
     def _hold(self, pixels: Pixels, pixel_format: BitmapPixelFormat, alpha: BitmapAlphaMode) -> Self:
@@ -128,15 +128,15 @@ class SoftwareBitmap(Object, Closeable):
             expected = ("3/2 height" if layout.is_planar else "height") + " x width"
             expected += "" if rank == 2 else f" x {layout.channels}"
             raise InvalidArgumentError(
-                f"Expected an array of {expected} of {np.dtype(layout.dtype).name} for "
-                f"{BitmapPixelFormat(pixel_format).name}, got {_describe(pixels)}.",
+                f"For {BitmapPixelFormat(pixel_format).name}, expected a {np.dtype(layout.dtype).name} array of "
+                f"{expected}, got {_describe(pixels)}.",
                 hint=_NO_PIXELS,
             )
         if pixels.size == 0:
             raise InvalidArgumentError(f"The array {_describe(pixels)} has no pixels.")
         # NV12 and similar formats: below the brightness plane, half as many rows of colour.
         if layout.is_planar and pixels.shape[0] % 3:
-            raise InvalidArgumentError(f"Expected a multiple of 3 rows, 3/2 of the height, got {pixels.shape[0]}.")
+            raise InvalidArgumentError(f"The row count (3/2 height) must be a multiple of 3, got {pixels.shape[0]}.")
         pixel_format = require_member(BitmapPixelFormat, pixel_format, "The pixel format")
         bitmap = cls._hold(
             cls.__new__(cls), pixels, pixel_format, require_member(BitmapAlphaMode, alpha, "The alpha mode")
@@ -350,7 +350,7 @@ def encode_png(image: Image, longest: int) -> bytes:
 
 
 _NO_PIXELS = (
-    "Convert the array, or specify the format of its channels. If its values are prepared for the model, bind the "
+    "Convert the array, or specify its channel format. If its values are already prepared for the model, bind the "
     "array itself: binding.bind(name, array)."
 )
 

@@ -495,7 +495,7 @@ def _correct_tiff(image: Any) -> None:
 
     is_planar = tags.get(PLANAR_CONFIGURATION) == 2
     if is_planar and image.mode in ("LA", "PA", "LAB"):
-        raise ValueError("planes of Lab colours, or of alpha beside gray or a palette, are not supported")
+        raise ValueError("Lab colour planes, and alpha planes with gray or a palette, are not supported")
     is_mangled = is_planar or tags.get(PHOTOMETRIC) == 6 or tags.get(ORIENTATION, 1) >= 5
     if is_mangled and not image.use_load_libtiff:
         with _libtiff_lock:  # the switch is global, but it mangles no file that another thread opens meanwhile
@@ -532,7 +532,7 @@ def _is_srgb(profile: bytes) -> bool:
         converted = np.asarray(transform.apply(Image.fromarray(levels)), np.int16)
         return bool(np.abs(converted - np.atleast_3d(levels)).max() <= 1)
     except (ImageCms.PyCMSError, OSError) as error:
-        logger.warning("A picture's colour profile cannot be read, and is ignored: %s", error)
+        logger.warning("Ignoring a picture's unreadable colour profile: %s", error)
         return True
 
 
@@ -559,7 +559,7 @@ def convert_to_srgb(image: Image) -> Image:
             read, srgb = ImageCms.ImageCmsProfile(io.BytesIO(profile)), ImageCms.createProfile("sRGB")
             converted = ImageCms.buildTransform(read, srgb, source.mode, "RGB").apply(source)
     except ImageCms.PyCMSError as error:  # a profile for other channels than the image has
-        logger.warning("A picture's colour profile does not fit it, and is ignored: %s", error)
+        logger.warning("Ignoring a colour profile that does not fit its picture: %s", error)
         return image
     if image.has_transparency_data and not is_wide:
         alpha = image.convert("RGBA").getchannel("A")

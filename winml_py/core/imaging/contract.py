@@ -138,18 +138,18 @@ class ImageContract:
         checked = {
             "pixel_format": _require_channel_order(self.pixel_format),
             "pad": _require_levels(self.pad),
-            "size": require_size(self.size, "The size of an image contract"),
-            "exact": require_bool(self.exact, "The field exact of an image contract"),
+            "size": require_size(self.size, "An image contract's size"),
+            "exact": require_bool(self.exact, "An image contract's exact"),
         }
         for field in fields(self):
             if isinstance(field.default, IntEnum) and field.name not in checked:
-                value, what = getattr(self, field.name), f"The field {field.name} of an image contract"
+                value, what = getattr(self, field.name), f"An image contract's {field.name}"
                 checked[field.name] = require_member(type(field.default), value, what)
         for name, value in checked.items():  # bypasses the frozen dataclass, which nobody has seen yet
             object.__setattr__(self, name, value)
         if self.gray is not ImageGray.WINDOWS and self.channels > 1:
             raise InvalidArgumentError(
-                f"The contract specifies how colours become gray, but its tensor is {self.pixel_format.name}.",
+                f"The contract specifies how to convert colours to gray, but its tensor is {self.pixel_format.name}.",
                 hint="Omit gray, or specify GRAY8.",
             )
         if self.channels == 1 and any(level % 1 for level in self.pad):
@@ -158,14 +158,14 @@ class ImageContract:
             object.__setattr__(self, name, self._require_per_channel(name))
             # In float32, as tensors are computed: it rounds 1e-50 to 0.
             if name != "mean" and 0 in np.array(getattr(self, name)).astype(np.float32):
-                raise InvalidArgumentError(f"Expected a {name} other than 0.", hint=f"Omit the {name}, or write 1.")
+                raise InvalidArgumentError(f"The {name} must not be 0.", hint=f"Omit the {name}, or set it to 1.")
         if self.std and self.factor:
             raise InvalidArgumentError("The contract has both a std and a factor.", hint="Pass one of the two.")
         if self.tensor_kind is not None and self.tensor_kind not in METADATA_FIELDS["Image.DataType"][1].values():
             raise InvalidArgumentError(f"Expected a FLOAT, FLOAT16 or UINT8 tensor, got {self.tensor_kind!r}.")
         if not isinstance(self.scaling, Scaling):
             raise InvalidArgumentError(
-                f"The scaling of an image contract cannot be {self.scaling!r}.",
+                f"An image contract's scaling cannot be {self.scaling!r}.",
                 hint="Pass a rule of winml_py.scaling, for example ImageContract(scaling=ShortestSide(256)).",
             )
 
@@ -176,7 +176,7 @@ class ImageContract:
                 raise TypeError("expected a number, or a list of numbers")
             numbers = tuple(float(number) for number in value) if isinstance(value, Iterable) else (float(value),)
         except (TypeError, ValueError) as error:
-            raise InvalidArgumentError(f"The {name} of an image contract cannot be {value!r}: {error}.") from error
+            raise InvalidArgumentError(f"An image contract's {name} cannot be {value!r}: {error}.") from error
         if len(numbers) == 1:
             numbers *= self.channels
         with np.errstate(over="ignore"):
@@ -359,8 +359,9 @@ class ImageContract:
         if BitmapPixelFormat.GRAY8 in (order, self.pixel_format):
             if max(len(set(mean)), len(set(std)), len(set(factor))) > 1:
                 raise InvalidArgumentError(
-                    f"The mean and the std of {self.describe()} are per colour, but {order.name} has no colours.",
-                    hint="Specify them again: replace(contract, pixel_format=..., mean=..., std=...).",
+                    f"{self.describe()} has a mean and std for each colour channel, but {order.name} has no colour "
+                    "channels.",
+                    hint="Specify new values: replace(contract, pixel_format=..., mean=..., std=...).",
                 )
             mean, std, factor = mean[:1], std[:1], factor[:1]
         elif order is not self.pixel_format:

@@ -132,5 +132,5 @@ def _require_coordinates(values: object, count: int) -> Array:
     numbers = np.asarray(values, np.float64)
     if numbers.ndim == 0 or numbers.shape[-1] != count:
         words = "x, y" if count == 2 else "left, top, right, bottom"
-        raise InvalidArgumentError(f"Invalid array of shape {numbers.shape}.", hint=f"Put {words} in its last axis.")
+        raise InvalidArgumentError(f"Invalid array of shape {numbers.shape}.", hint=f"Its last axis must hold {words}.")
     return numbers

@@ -101,7 +101,7 @@ def require_even(pixel_format: BitmapPixelFormat, width: int, height: int) -> No
     if pixel_format in VIDEO_FORMATS and (width % 2 or (layout.is_planar and height % 2)):
         raise InvalidArgumentError(
             f"A {BitmapPixelFormat(pixel_format).name} picture cannot have the size {width}x{height}.",
-            hint="Make the sides even, because neighbouring pixels share their colour.",
+            hint="Make both sides even, because neighbouring pixels share colour.",
         )
 
 

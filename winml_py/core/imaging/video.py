@@ -64,8 +64,8 @@ class VideoReader(Closeable):
         policy: FramePolicy = FramePolicy.WAIT,
         kept: int = 8,
     ) -> None:
-        self._policy = require_member(FramePolicy, policy, "The policy of a reader")
-        self._kept = require_whole_number(kept, "The number of frames that are kept", 1)
+        self._policy = require_member(FramePolicy, policy, "The reader's policy")
+        self._kept = require_whole_number(kept, "The number of frames to keep", 1)
         self._capture = _Capture(source)
         self._live: _LiveFrames | None = None
         self._start = threading.Lock()
@@ -211,7 +211,7 @@ def _open_capture(source: object, name: str) -> Any:
     import cv2
 
     if isinstance(source, bool) or not isinstance(source, (str, os.PathLike, int)):
-        raise InvalidArgumentError(f"Expected a path or a camera's number, got {source!r}.")
+        raise InvalidArgumentError(f"Expected a path or a camera number, got {source!r}.")
     if isinstance(source, int):
         if source < 0:
             raise InvalidArgumentError(f"Camera {source} does not exist.", hint="For the first camera, pass 0.")

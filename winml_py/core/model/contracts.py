@@ -244,11 +244,11 @@ def _make_misfit_error(
         if tensor.fits(replace(contract, size=None)):
             find_fixed_sides(tensor, contract)
     hint = (
-        "A picture's tensor has four dimensions, one of which holds the channels. If their order or number differs, "
-        "specify the layout and the pixel_format of the contract. Otherwise, the model takes no pictures."
+        "A picture tensor has four dimensions, one of which holds the channels. If their order or number differs, "
+        "specify the contract's layout and pixel_format. Otherwise, the model takes no pictures."
     )
     if contract.channels == 3 and any(feature.shape[contract.axes()[0]] == 1 for feature in tensors):
-        hint = "The model takes gray pictures: the pixel_format of their contract is GRAY8."
+        hint = "The model takes gray pictures, so set the contract's pixel_format to GRAY8."
     return InvalidArgumentError(message, hint=hint)
 
 

@@ -89,7 +89,7 @@ class FileSource(NamedTuple):
         """Reads the header of the model at `path`, without bringing the weights into memory."""
         absolute = os.path.abspath(os.fsdecode(path))
         if not os.fspath(path):
-            raise InvalidArgumentError("The path of the model is empty.", hint="Pass the path of an .onnx file.")
+            raise InvalidArgumentError("The model path is empty.", hint="Pass the path to an .onnx file.")
         shown = os.fsdecode(path)
         with _map(absolute, shown) as (buffer, stamp):
             header = _read_header(buffer, f"{shown}: ")

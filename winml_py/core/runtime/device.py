@@ -69,7 +69,7 @@ class LearningModelDevice(Object):
             raise InvalidDeviceError(
                 f"Expected a LearningModelDeviceKind, got {kind!r}.", hint=f"Call LearningModelDevice.find({kind!r})."
             )
-        self._kind = require_member(LearningModelDeviceKind, kind, "The kind of a device", InvalidDeviceError)
+        self._kind = require_member(LearningModelDeviceKind, kind, "The device kind", InvalidDeviceError)
         self._device: ProviderDevice | None = _device
         if self._device is None and self._kind not in _CPU_KINDS:
             self._device = _find_gpu(self._kind)
@@ -109,7 +109,7 @@ class LearningModelDevice(Object):
         """
         if not isinstance(name, str) or not name.strip():
             raise InvalidArgumentError(
-                f"The name of a device must be text, not {name!r}.", hint="To list the names, run `winml-py devices`."
+                f"A device name must be a string, not {name!r}.", hint="To list the names, run `winml-py devices`."
             )
         needle = name.casefold()
         if needle in _KINDS:

@@ -106,7 +106,7 @@ def _check_dimensions(sizes: Mapping[str, int], name: str) -> Mapping[str, int]:
     for key in sizes:
         if not is_text(key):
             raise InvalidArgumentError(
-                f"Expected text as a dimension's name, got {key!r}.", hint="To list the names, run `winml-py info`."
+                f"Expected a dimension name as text, got {key!r}.", hint="To list the names, run `winml-py info`."
             )
     return MappingProxyType({key: _require_uint32(size, f"the dimension {key!r}") for key, size in sizes.items()})
 

@@ -166,7 +166,7 @@ class SessionState:
             InvalidBindingError: if the model has no feature of that name.
         """
         if not isinstance(name, str):
-            raise InvalidBindingError(f"Expected a feature's name, got {type_name(name)}.", hint="Pass it as a str.")
+            raise InvalidBindingError(f"Expected a feature name, got {type_name(name)}.", hint="Pass it as a str.")
         try:
             return self.inputs[name], True
         except KeyError:

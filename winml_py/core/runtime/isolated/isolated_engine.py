@@ -283,10 +283,10 @@ class IsolatedEngine(LocalEngine):
                 ending, words = self._home.describe_end(), self._home.last_words
                 ending = f"it was killed {self._killed_since}" if self._killed_since else ending
                 self._loss = EngineLostError(
-                    f"The process of the session's engine ended {when} ({ending})."
+                    f"The session's engine process ended {when} ({ending})."
                     + (f" Its last output: {words[:300]}" if words else ""),
                     hint="Create another session from the model, because this one is unusable. If the same inputs end "
-                    "the new process, too, the model or its engine is faulty.",
+                    "the new process too, the model or its engine has a bug.",
                 )
             self._is_closing = True
             self._end_if_idle()

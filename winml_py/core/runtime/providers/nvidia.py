@@ -65,7 +65,7 @@ def list_devices(provider: str) -> list[ProviderDevice]:
     """
     if not find_gpus():
         raise InvalidDeviceError(
-            "nvidia-smi lists no GPU.", hint="Install the NVIDIA driver, and check CUDA_VISIBLE_DEVICES."
+            "nvidia-smi lists no GPUs.", hint="Install the NVIDIA driver, and check CUDA_VISIBLE_DEVICES."
         )
     device = ProviderDevice(provider, BUILT_IN, "", 0, "gpu", "", "NVIDIA", float16=True, is_discrete=True)
     return [
