@@ -1,4 +1,4 @@
-"""Shared code of the benchmarks: interleaved timing, ratios of medians, tables, bars and JSON."""
+"""Shared code of the benchmarks: interleaved timing, ratios of medians, tables, targets and JSON."""
 
 import argparse
 import gc
@@ -149,7 +149,7 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
 
 
 def at_most(what: str, figure: float, limit: float) -> dict[str, Any]:
-    """A bar, and whether a figure meets it."""
+    """A target, and whether a figure meets it."""
     return {"bar": what, "figure": float(figure), "limit": f"at most {limit:g}", "is_met": bool(figure <= limit)}
 
 
@@ -160,7 +160,7 @@ def at_least(what: str, figure: float, limit: float) -> dict[str, Any]:
 def report(
     tables: Mapping[str, list[dict[str, Any]]], path: Path | None, bars: Sequence[Mapping[str, Any]] = ()
 ) -> None:
-    """Prints tables and bars, and writes them as JSON. `_page.py` puts them on the page with the same columns."""
+    """Prints tables and targets, and writes them as JSON. `_page.py` puts them on the page with the same columns."""
     for rows in tables.values():
         cells = [list(rows[0]), *([spell(value) for value in row.values()] for row in rows)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

@@ -39,7 +39,7 @@ def render(name: str, figures: Mapping[str, Any]) -> str:
         return "Not measured."
     parts = [_render_table(rows) for rows in found["tables"].values()]
     if found["bars"]:
-        parts.append("Bars: " + "; ".join(map(_render_bar, found["bars"])) + ".")
+        parts.append("Targets: " + "; ".join(map(_render_bar, found["bars"])) + ".")
     return "\n\n".join(parts)
 
 
@@ -58,7 +58,8 @@ def _render_table(rows: list[dict[str, Any]]) -> str:
 
 def _render_bar(bar: Mapping[str, Any]) -> str:
     figure = f"{bar['bar']}: {bar['figure']:.4g}"  # 1.896 is not 1.9
-    return f"{figure} ({bar['limit']})" if bar["is_met"] else f"**{figure}, missed ({bar['limit']})**"
+    limit = f"target: {bar['limit']}"
+    return f"{figure} ({limit})" if bar["is_met"] else f"**{figure}, missed ({limit})**"
 
 
 def find_strays(page: str) -> list[str]:

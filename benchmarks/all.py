@@ -1,4 +1,4 @@
-"""Runs every benchmark on this machine, checks every bar, and writes the tables of docs/performance.md.
+"""Runs every benchmark on this machine, checks every target, and writes the tables of docs/performance.md.
 
     pip install -e '.[test,serve]' litserve
     python benchmarks/all.py [--only NAME ...]
@@ -7,8 +7,9 @@ It takes about 20 minutes on a quiet Linux machine of two cores. Each benchmark 
 go to `figures.json` when it ends; one that fails does not stop the others. `--only` runs some again and keeps the
 figures of the others, which must be from the same processor and the same versions.
 
-The status is 1 if a benchmark failed: it could not run, or its ways gave different results. A missed bar is shown here
-and on the page, and does not change the status: a busy machine misses some. `gpu.py` is not among them: it needs a GPU.
+The status is 1 if a benchmark failed: it could not run, or its ways gave different results. A missed target is shown
+here and on the page, and does not change the status: a busy machine misses some. `gpu.py` is not among them: it needs a
+GPU.
 """
 
 import argparse
@@ -95,7 +96,7 @@ def start_from(here: dict[str, Any], is_everything: bool) -> dict[str, Any]:
 
 
 def run(name: str, words: list[str]) -> dict[str, Any]:
-    """The tables and bars of a benchmark, or how it failed; its seconds; and the date."""
+    """The tables and targets of a benchmark, or how it failed; its seconds; and the date."""
     print(f"\n== {name} {' '.join(words)}", flush=True)
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
@@ -130,14 +131,14 @@ def main() -> None:
 
 def print_summary(found: dict[str, Any]) -> list[str]:
     """Prints how each benchmark ended; returns those without figures."""
-    print(f"\n{'benchmark':17}{'seconds':>8}{'bars met':>10}{'missed':>8}")
+    print(f"\n{'benchmark':17}{'seconds':>8}{'targets met':>12}{'missed':>8}")
     for name in BENCHMARKS:
         if "tables" not in found.get(name, {}):
             print(f"{name:17}  no figures: {found.get(name, {}).get('failed', 'not run')}")
             continue
         missed = [bar["bar"] for bar in found[name]["bars"] if not bar["is_met"]]
         met = len(found[name]["bars"]) - len(missed)
-        print(f"{name:17}{found[name]['seconds']:8}{met:10}{len(missed) or '':>8}  {'; '.join(missed)}".rstrip())
+        print(f"{name:17}{found[name]['seconds']:8}{met:12}{len(missed) or '':>8}  {'; '.join(missed)}".rstrip())
     print(f"{sum(result['seconds'] for result in found.values()) / 60:.0f} minutes")
     return [name for name in BENCHMARKS if "tables" not in found.get(name, {})]
 

@@ -4,7 +4,7 @@
 
 The model gives its input back. Both ways take turns once their tensors were compared: no level may differ by more than
 one, nor by 0.05 on average. "peak MB" is how far the memory of a new process grows in its first run, without the
-picture. Bars: a ratio of at most 2 for `NEAREST` and `LINEAR`, and of 3 for the other kernels, at 1920x1080; of 4 at
+picture. Targets: a ratio of at most 2 for `NEAREST` and `LINEAR`, and of 3 for the other kernels, at 1920x1080; of 4 at
 4000x3000. The processor time of the calling thread counts, as there is no other.
 """
 

@@ -4,8 +4,8 @@
 
 Of the two ways to OpenVINO, those that this machine has are measured. The results are compared first (1e-3). Then the
 ways take turns, each in its own process; a figure is the median of the turns' ratios. The processes are started eight
-times, because two of one kind can differ by some percent all their lives. Bar: the best engine of each model reaches,
-in the geometric mean, 1.12 times raw ONNX Runtime on Intel's processors, and 1.05 on others.
+times, because two of one kind can differ by some percent all their lives. Target: the best engine of each model
+reaches, in the geometric mean, 1.12 times raw ONNX Runtime on Intel's processors, and 1.05 on others.
 """
 
 import os

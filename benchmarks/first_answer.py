@@ -4,8 +4,8 @@ Runtime.
     python benchmarks/first_answer.py [--pairs N] [--json FILE]
 
 The programs are those of `first_programs/`, which must print the same: a small classifier and a detector, each on a PNG
-and a JPEG. Every figure is of fresh processes that take turns, after a turn that warms the file cache. Bars: 1.2 times
-the time and 1.25 times the memory of the raw program, and for `winml-py run` 1.5 times the time of the program.
+and a JPEG. Every figure is of fresh processes that take turns, after a turn that warms the file cache. Targets: 1.2
+times the time and 1.25 times the memory of the raw program, and for `winml-py run` 1.5 times the time of the program.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def main() -> None:
                     "case": name,
                     "raw ms": statistics.median(each.seconds for each in runs["raw"]) * 1e3,
                     "x raw": compared("ours", "raw", "seconds"),
-                    "x raw, processor": compared("ours", "raw", "processor"),
+                    "x raw, CPU": compared("ours", "raw", "processor"),
                     "raw MB": memory["raw"],
                     "x raw, memory": memory["ours"] / memory["raw"],
                     "winml-py run / program": compared("winml-py run", "ours", "seconds"),

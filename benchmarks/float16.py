@@ -2,7 +2,7 @@
 
     python benchmarks/float16.py [--json FILE]
 
-The models are ours and those in the wheels of onnx, rapidocr and magika; the inputs are example inputs. Bars: all
+The models are ours and those in the wheels of onnx, rapidocr and magika; the inputs are example inputs. Targets: all
 models convert to models that load; the size is at most 0.55 where weights dominate; the relative error is at most 1e-2,
 and top-1 is the same.
 """
@@ -84,9 +84,9 @@ def main() -> None:
             print(rows[-1], file=sys.stderr)
     found = {
         "models": len(rows),
-        "largest size, where weights are 90 % of the file": max(row["size"] for row in rows if row["weights"] > 0.9),
+        "largest size, if weights are 90% of the file": max(row["size"] for row in rows if row["weights"] > 0.9),
         "largest error, %": max(row["error"] for row in rows) * 100,
-        "least top-1 that stays, %": min(row["top-1"] for row in rows) * 100,
+        "minimum unchanged top-1, %": min(row["top-1"] for row in rows) * 100,
     }
     _, size, error, top1_kept = found
     bars = [

@@ -4,7 +4,7 @@
 
 The models are convolutional architectures of public wheels, converted by `winml_py.float16`. The results are compared
 first: by default they are raw ONNX Runtime's to float16's rounding; a type whose results differ by more than 2e-2 is
-not measured. Then the ways take turns, each in its own process. Bars: by default nowhere below 0.97 of raw; where an
+not measured. Then the ways take turns, each in its own process. Targets: by default nowhere below 0.97 of raw; where an
 engine computes in a 16-bit type, the faster of raw and that type is 1.6 times as fast in the geometric mean.
 """
 
@@ -135,10 +135,10 @@ def main() -> None:
     keys = ("raw / default", "raw / best")
     found = {key: [row[key] for row in rows if row["model"] in CONVOLUTIONAL] for key in keys}
     means = {name: geometric_mean(ratios) for name, ratios in found.items()}
-    bars = [at_least("raw / default, least", min(found["raw / default"]), 0.97)]
+    bars = [at_least("raw / default, minimum", min(found["raw / default"]), 0.97)]
     if halves:
         bars.append(at_least("raw / best, geometric mean", means["raw / best"], 1.6))
-    rows.append(dict.fromkeys(rows[0], "") | {"model": "geometric mean of the convolutional"} | means)
+    rows.append(dict.fromkeys(rows[0], "") | {"model": "geometric mean, convolutional"} | means)
     report({"float16_speed": rows}, options.json, bars)
 
 

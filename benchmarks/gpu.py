@@ -3,8 +3,8 @@
     python benchmarks/gpu.py [--device NAME] [--json FILE] [--models NAME ...]
 
 The device is a name of `winml-py devices`; the default is "cuda". The results are compared first (1e-3 in float32).
-Then all ways take turns in this process. Bar: at least 1.0 of raw with I/O binding. For the way from a picture to the
-result, the usual code (Pillow, numpy, raw `run`) is compared with ours, which scales and tensorizes on the device.
+Then all ways take turns in this process. Target: at least 1.0 of raw with I/O binding. For the way from a picture to
+the result, the usual code (Pillow, numpy, raw `run`) is compared with ours, which scales and tensorizes on the device.
 """
 
 import sys

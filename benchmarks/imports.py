@@ -2,7 +2,7 @@
 
     python benchmarks/imports.py [--json FILE]
 
-Each figure is the median over fresh processes, which take turns. The bar: under 25 ms for `import winml_py`.
+Each figure is the median over fresh processes, which take turns. The target: under 25 ms for `import winml_py`.
 """
 
 import subprocess

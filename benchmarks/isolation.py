@@ -4,10 +4,10 @@
 
 The digit model, evaluated by a plain session and by an isolated one, and a bare exchange of messages of the same size
 between two processes, over the same kind of socket: they take turns in this process, after their results were found
-equal. Bar: the isolated session takes at most 70 microseconds more than the other two together.
+equal. Target: the isolated session takes at most 70 microseconds more than the other two together.
 
 Then a model that does nothing with tensors of 64 MB, and the copy of one: what the isolated session takes more than the
-plain one, in copies of the tensor. Bar: 2, one each way.
+plain one, in copies of the tensor. Target: 2, one each way.
 """
 
 import socket
@@ -61,7 +61,7 @@ def exchange() -> tuple[Callable[[], object], subprocess.Popen[bytes]]:
 
 
 Measured = tuple[list[dict[str, Any]], list[dict[str, Any]]]
-"""Rows, and bars."""
+"""Rows, and targets."""
 
 
 def row(what: str, middle: dict[str, float], floor: str) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def measure_small(rounds: int) -> Measured:
             turns = zip(seconds["isolated"], seconds["plain"], seconds["bare exchange"], strict=True)
             more = statistics.median(isolated - plain - bare for isolated, plain, bare in turns)
             rows.append(row(way, middle, "bare exchange"))
-            bars.append(at_most(f"{way}, µs above the other two", more * 1e6, BAR))
+            bars.append(at_most(f"{way}, µs beyond the other two", more * 1e6, BAR))
     finally:
         process.terminate()
         process.wait()
@@ -126,8 +126,8 @@ def measure_large(rounds: int) -> Measured:
     middle = medians(seconds)
     for session in made.values():
         session.close()
-    bars = [at_most("the large tensor, copies above the plain session", copies, COPIES)]
-    return [row(f"a tensor of {ELEMENTS * 4 >> 20} MB", middle, "copy")], bars
+    bars = [at_most("the large tensor, additional copies", copies, COPIES)]
+    return [row(f"a {ELEMENTS * 4 >> 20} MB tensor", middle, "copy")], bars
 
 
 def main() -> None:

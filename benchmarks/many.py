@@ -1,10 +1,10 @@
-"""Compares `evaluate_many` on JPEG files with one thread and with a thread pool by hand.
+"""Compares `evaluate_many` on JPEG files with one thread and with a handwritten thread pool.
 
     python benchmarks/many.py [--json FILE]
 
 It goes from 1080p files to the classes of a squeezenet, on all cores that this process may use. The classes are
-compared first. Then all ways take turns in this process, with sessions of one intra-op thread. Bars, on two cores: 1.8
-times one thread, and 1.4 times a pool over Pillow, numpy and raw ONNX Runtime.
+compared first. Then all ways take turns in this process, with sessions of one intra-op thread. Targets, on two cores:
+1.8 times one thread, and 1.4 times a pool over Pillow, numpy and raw ONNX Runtime.
 """
 
 import os
@@ -48,7 +48,7 @@ def ways(path: str, files: list[Path]) -> dict[str, Callable[[], list[int]]]:
 
     return {
         "one thread": lambda: [one(file) for file in files],
-        "a pool by hand": lambda: list(pool.map(by_hand, files)),
+        "handwritten pool": lambda: list(pool.map(by_hand, files)),
         "evaluate_many": many,
     }
 
@@ -74,13 +74,13 @@ def main() -> None:
     rows = [
         {
             "way": way,
-            "files a second": options.files / seconds,
+            "files/s": options.files / seconds,
             "one thread / this": middle["one thread"] / seconds,
-            "a pool by hand / this": middle["a pool by hand"] / seconds,
+            "handwritten pool / this": middle["handwritten pool"] / seconds,
         }
         for way, seconds in middle.items()
     ]
-    limits = {"one thread / this": 1.8, "a pool by hand / this": 1.4}
+    limits = {"one thread / this": 1.8, "handwritten pool / this": 1.4}
     report({"many": rows}, options.json, [at_least(name, rows[-1][name], limit) for name, limit in limits.items()])
 
 

@@ -3,8 +3,8 @@
     python benchmarks/operators.py [--json FILE]
 
 Results are checked for equality first. Then all ways take turns in this process; processor time of the calling thread
-counts, and the least of many rounds. The bar: a call costs at most 25 microseconds more than `InferenceSession.run` of
-the same model of one node.
+counts, and the least of many rounds. The target: a call costs at most 25 microseconds more than `InferenceSession.run`
+of the same model of one node.
 """
 
 import time
@@ -68,9 +68,9 @@ def main() -> None:
         pairs = [(processor_seconds(raw), processor_seconds(ours)) for _ in range(options.rounds)]
         least_raw, least_ours = (min(seconds) * 1e6 for seconds in zip(*pairs, strict=True))
         rows.append(
-            {"operator": name, "raw run, µs": least_raw, "call, µs": least_ours, "more, µs": least_ours - least_raw}
+            {"operator": name, "raw run, µs": least_raw, "call, µs": least_ours, "overhead, µs": least_ours - least_raw}
         )
-    bars = [at_most("more, µs", max(row["more, µs"] for row in rows), 25)]
+    bars = [at_most("overhead, µs", max(row["overhead, µs"] for row in rows), 25)]
     report({"operators": rows}, options.json, bars)
 
 

@@ -4,8 +4,8 @@
 
 Two models: the 28x28 digit model, and a matrix product of about 20 microseconds. For each, raw ONNX Runtime and
 winml-py have a session of their own, of one thread. Results are checked for equality first. Then all ways take turns in
-this process, and the thread's own time is taken. Bars, in multiples of raw `InferenceSession.run`: `evaluate_features`
-1.4 on the digit model; `evaluate` with bound inputs and outputs 1.08 on both.
+this process, and the thread's own time is taken. Targets, in multiples of raw `InferenceSession.run`:
+`evaluate_features` 1.4 on the digit model; `evaluate` with bound inputs and outputs 1.08 on both.
 """
 
 import time

@@ -3,7 +3,7 @@
     python benchmarks/resize.py [--json FILE]
 
 One thread; both ways go from an array to an array, and take turns, once their results were compared: no level may
-differ by more than one, or by two with a kernel that overshoots. Bars: at least 4 times Pillow's speed wherever a
+differ by more than one, or by two with a kernel that overshoots. Targets: at least 4 times Pillow's speed wherever a
 picture of three channels, 320x240 or larger, shrinks by 1.5 or more. (`BOX` misses it: Pillow itself computes it.)
 """
 
@@ -74,7 +74,7 @@ def main() -> None:
         rows.append(row)
     shrinking = [row for row, (size, target) in zip(rows, SIZES, strict=True) if size[0] >= 1.5 * target[0]]
     bars = [
-        at_least(f"Pillow / winml-py with {name}, where pictures shrink by 1.5", min(row[name] for row in shrinking), 4)
+        at_least(f"shrinking by a factor of 1.5, {name}", min(row[name] for row in shrinking), 4)
         for name in rows[0]
         if name.startswith("`")
     ]

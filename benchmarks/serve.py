@@ -1,17 +1,17 @@
-"""`winml-py serve` beside services by hand, on this machine's loopback: requests a second, and the time of each.
+"""`winml-py serve` and handwritten services, on this machine's loopback: requests a second, and the time of each.
 
     pip install '.[serve]' litserve
     python benchmarks/serve.py [--json FILE] [--seconds S] [--rounds N] [--clients N...]
 
 JPEGs of 1080p, decoded whole, for a squeezenet with a thread for each evaluation; 1, 8 and 64 clients on connections
-that stay. (a) "starlette" is Starlette with Pillow, numpy and ONNX Runtime in a thread pool, by hand; "litserve" does
+that stay. (a) "starlette" is Starlette with Pillow, numpy and ONNX Runtime in a thread pool; "litserve" does
 the same in LitServe. Services take turns, and those whose turn it is not are suspended. First the best classes are
-compared. "processor ms" is the service's processor time for a request, which other programs change least.
+compared. "CPU ms" is the service's processor time for a request, which other programs change least.
 The overhead is that of `serve` beside bare Starlette with ONNX Runtime in its thread pool, on a model of about 1 ms,
 whose input comes as bytes.
 
-The bars: 1.3 times the requests of (a) at every number of clients, p99 at 64 clients no worse, an overhead of at most
-0.5 ms.
+The targets: 1.3 times the requests of (a) at every number of clients, p99 at 64 clients no worse, an overhead of at
+most 0.5 ms.
 """
 
 import asyncio
@@ -272,11 +272,11 @@ def compare_pictures(folder: Path, rounds: int, seconds: float, numbers: list[in
                 {
                     "clients": clients,
                     "way": way,
-                    "requests a second": statistics.median(rates[key]),
-                    "x by hand": statistics.median(one / other for one, other in pairs),
-                    "processor ms": statistics.median(theirs[key]) * 1e3,
+                    "requests/s": statistics.median(rates[key]),
+                    "x handwritten": statistics.median(one / other for one, other in pairs),
+                    "CPU ms": statistics.median(theirs[key]) * 1e3,
                     "p99 ms": tails[way] * 1e3,
-                    "p99 x by hand": tails[way] / tails["starlette"],
+                    "p99 x handwritten": tails[way] / tails["starlette"],
                 }
             )
     return rows
@@ -325,10 +325,10 @@ def compare_overhead(folder: Path, rounds: int) -> dict[str, float]:
         times.append(time.thread_time() - began)
     apart = statistics.median(one - other for one, other in zip(medians["serve"], medians["starlette"], strict=True))
     return {
-        "small model, processor ms": statistics.median(times) * 1e3,
+        "small model, CPU ms": statistics.median(times) * 1e3,
         "bare Starlette, ms": statistics.median(medians["starlette"]) * 1e3,
         "serve, ms": statistics.median(medians["serve"]) * 1e3,
-        "more, ms": apart * 1e3,
+        "overhead, ms": apart * 1e3,
     }
 
 
@@ -346,9 +346,9 @@ def main() -> None:
         rows = compare_pictures(Path(name), options.rounds, options.seconds, options.clients)
     ours = [row for row in rows if row["way"] == "serve"]
     bars = [
-        at_least("requests of `serve`, x by hand", min(row["x by hand"] for row in ours), 1.3),
-        at_most(f"p99 at {ours[-1]['clients']} clients, x by hand", ours[-1]["p99 x by hand"], 1),
-        at_most("more than bare Starlette, ms", overhead["more, ms"], 0.5),
+        at_least("`serve` requests, x handwritten", min(row["x handwritten"] for row in ours), 1.3),
+        at_most(f"p99 at {ours[-1]['clients']} clients, x handwritten", ours[-1]["p99 x handwritten"], 1),
+        at_most("overhead, ms", overhead["overhead, ms"], 0.5),
     ]
     report({"serve": rows, "serve-overhead": [overhead]}, options.json, bars)
 

@@ -3,9 +3,9 @@
     python benchmarks/tune.py [--json FILE] [--models NAME ...]
 
 The options that each search finds take turns with the default options, and with each engine in float32, each in its own
-process. The fastest engine is that of the engines whose results agree, ONNX Runtime included. Bars: nothing is slower
-than the default, or than the fastest engine (within 3 %, the noise of two equal ways). Where nothing helped, the result
-is the default, and both are equal.
+process. The fastest engine is that of the engines whose results agree, ONNX Runtime included. Targets: nothing is
+slower than the default, or than the fastest engine (within 3 %, the noise of two equal ways). Where nothing helped, the
+result is the default, and both are equal.
 """
 
 import json
@@ -80,7 +80,7 @@ def main() -> None:
             row = {"model": name, "found": kept or "nothing", "gain in the search": searched, "gain": gain}
             rows.append(row | {"fastest engine": fastest, "fastest / tuned": ratio(times[fastest], times["tuned"])})
             print(rows[-1], file=sys.stderr)
-    bars = [at_least(f"least {key}", min(row[key] for row in rows), 0.97) for key in ("gain", "fastest / tuned")]
+    bars = [at_least(f"minimum {key}", min(row[key] for row in rows), 0.97) for key in ("gain", "fastest / tuned")]
     report({"tune": rows}, options.json, bars)
 
 
