@@ -1,6 +1,6 @@
 """Trains the digit classifier and writes its weights to models/weights/digits.npz.
 
-Needs PyTorch and scikit-learn beside the package: `pip install torch scikit-learn`. Takes a few minutes.
+Needs PyTorch and scikit-learn besides the package: `pip install torch scikit-learn`. Takes a few minutes.
 The network is the one of the ONNX model zoo's mnist-8 (two convolutions, two poolings, one linear layer),
 which Windows ML's own samples use. `build.py` makes the models from the weights.
 """

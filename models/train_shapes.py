@@ -1,6 +1,6 @@
 """Trains the finder of drawn shapes, and writes its weights to models/weights/shapes.npz.
 
-Needs PyTorch beside the package: `pip install torch`. Takes some minutes on two cores. One network has two heads:
+Needs PyTorch besides the package: `pip install torch`. Takes some minutes on two cores. One network has two heads:
 boxes in the layout of YOLO v8, and a class for each pixel. `build.py` makes two models of it. It knows the pictures
 that `shapes_data.py` draws and nothing else: it shows how such models are used, and is of no other use.
 """

@@ -1,6 +1,6 @@
 """Trains the enlarger of pictures, and writes its weights to models/weights/upscale.npz.
 
-Needs PyTorch beside the package: `pip install torch`. Takes some minutes on one core. The network looks at five pixels
+Needs PyTorch besides the package: `pip install torch`. Takes some minutes on one core. The network looks at five pixels
 in each direction, and adds what it finds to the picture enlarged by linear interpolation. `build.py` makes the model
 from the weights. It has seen the pictures that `upscale_data.py` draws and no photograph.
 """

@@ -287,7 +287,7 @@ def make_example(feature: FeatureDescriptor, rng: np.random.Generator) -> Array:
 
 
 def _make_picture(feature: ImageFeatureDescriptor, shape: Sequence[int], rng: np.random.Generator) -> Array:
-    """Smooth shapes, a little noise, and black beside white, converted from bytes by the contract."""
+    """Smooth shapes, a little noise, and black next to white, converted from bytes by the contract."""
     channels, height, width = (shape[axis] for axis in feature.contract.axes())
     y, x = np.mgrid[0:height, 0:width] / max(height, width)
     waves = [np.sin((3 + 2 * c) * x + c) * np.cos((5 - c) * y) for c in range(channels)]
@@ -304,7 +304,7 @@ def _make_picture(feature: ImageFeatureDescriptor, shape: Sequence[int], rng: np
 
 
 def find_examples() -> Path:
-    """Finds the folder with `models` and `samples`: inside the package in a wheel, beside it in a checkout.
+    """Finds the folder with `models` and `samples`: inside the package in a wheel, next to it in a checkout.
 
     Raises:
         StorageNotFoundError: there is neither.

@@ -319,7 +319,7 @@ REFUSED: list[tuple[dict[str, Array], dict[str, str], str, type[Exception], str]
     ({"y": table_of("yolo", 0, 6)}, POSE, "yolo", NotSupportedError, "The model returns points"),
     ({"y": table_of("yolo", 0, 2)}, ULTRALYTICS, "yolo", InvalidArgumentError, "the number of labels is 3"),
     ({"y": TABLE}, {}, "detr", InvalidArgumentError, "do not match the layout DETR"),
-    ({"y": np.zeros((1, 4))}, {}, "clases", InvalidArgumentError, "Unknown kind of answers: 'clases'.*classes"),
+    ({"y": np.zeros((1, 4))}, {}, "clases", InvalidArgumentError, "Unknown kind of answer: 'clases'.*classes"),
     ({"y": np.zeros((1, 4)), "z": np.zeros((1, 4))}, {}, "classes", InvalidArgumentError, "more than one of y, z"),
     ({"y": np.zeros((1, 1, 4, 4))}, {}, "masks", NotSupportedError, "y is a single map of values"),
     ({"y": np.zeros((1, 2, 4, 4))}, {}, "auto", NotSupportedError, "answers are not recognised"),

@@ -237,11 +237,11 @@ def test_half_a_pixel_is_rounded_as_the_function_rounds_it(is_longest: bool) -> 
         ("by_a_factor", r"at most, for a \d+x\d+ picture"),
         ("padded_between", "gray levels on average"),
         ("padded_first", "pads before it scales"),
-        ("equalised", "corrects the contrast of each picture"),
+        ("equalised", "corrects each picture's contrast"),
         ("turned", "mirrors or rotates the picture"),
         ("bright_sized", r"its tensor has a different size for a \d+x\d+ picture"),
         ("vignette", "different values for the same colour in different places"),
-        ("random_crop", "it is random or has state"),
+        ("random_crop", "it is random or stateful"),
         ("tiles", "passed one picture"),
         ("gray_as_colour", "mixes the colours"),
     ],
@@ -254,7 +254,7 @@ def test_what_no_contract_says_is_refused_by_name(name: str, words: str) -> None
 def test_two_kernels_and_a_state_between_calls_are_refused() -> None:
     with pytest.raises(NotSupportedError, match="No contract matches"):
         learn_contract(preparations.two_kernels, pictures="rgb")
-    with pytest.raises(NotSupportedError, match="has state"):
+    with pytest.raises(NotSupportedError, match="stateful"):
         learn_contract(preparations.Counting().prepare)
 
 

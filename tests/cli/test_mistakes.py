@@ -115,7 +115,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     (
         "run ids.onnx program.py",
         4,
-        "program.py: x takes Int64 1 x length. Pass an array, or the path of a .npy or .csv file",
+        "program.py: x takes Int64 1 x length. Pass an array, or the path to a .npy or .csv file",
     ),
     ("run list.onnx 5", 4, "5: The model variable s cannot…it expects Sequence<Float[-1,]>, got int 5. Bind a list"),
     ("run digits.onnx picture=seven.png", 2, "picture=seven.png: The model has no input 'picture'. Use one of: image."),
@@ -138,7 +138,7 @@ MISTAKES: tuple[tuple[str, int, str], ...] = (
     ("run digits.onnx seven.png --device gpu", 6, "There is no device named 'gpu'…pip install 'winml-py[gpu]'"),
     ("run digits.onnx seven.png --engine cuda", 6, "The CPU has no engine CUDAExecutionProvider…--device gpu"),
     ("run digits.onnx seven.png --contract odd.json", 4, "odd.json: No image contract found…preprocessor_config.json"),
-    ("run digits.onnx seven.png --contract imagenet", 4, "digits.onnx: No input is a tensor of…contract is GRAY8."),
+    ("run digits.onnx seven.png --contract imagenet", 4, "digits.onnx: No input is a tensor of…pixel_format to GRAY8."),
     ("run digits.onnx seven.png --layout yolo", 4, "seven.png: The outputs do not match the layout YOLO. Omit layout"),
     ("run digits.onnx seven.png --contract imagnet", 2, "imagnet: No file or contract…Did you mean 'imagenet'?"),
     ("contract edges.onnx --set means=1 --output out.onnx", 2, "--set means: …no such field. Did you mean 'mean'?"),

@@ -218,7 +218,7 @@ def test_tensors_give_tensors() -> None:
             "1000000.0 cannot be represented in the type of the input, float16",
         ),
         (lambda: operators.Relu(X, opset="a"), "opset cannot be 'a'. Pass a whole number"),
-        (lambda: operators.Identity(X.astype(">f4")), "ONNX has no tensors of >f4"),
+        (lambda: operators.Identity(X.astype(">f4")), "ONNX has no >f4 tensors"),
         (operators.Relu, "The input 'X' of Relu is missing. Relu takes X."),
         (lambda: operators.Add(X), "The input 'B' of Add is missing. Add takes A, B."),
         (lambda: operators.compile("Add"), "The input 'A' of Add is missing"),

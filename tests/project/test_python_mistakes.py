@@ -169,8 +169,8 @@ TAUGHT = (
     ("read_contract({'image_processor_type': 'DinoImageProcessor'})", "is not known; known are Beit, Bit,"),
     # Making pictures
     ("ImageFeatureValue('a.png')", "Expected VideoFrame objects, got str. For a file, call ImageFeatureValue.load"),
-    ("ImageFeatureValue.load(b'')", "Expected a picture, got 0 bytes. Pass the path or the contents of a picture file"),
-    ("ImageFeatureValue.load('')", "Expected a picture, got an empty path. Pass the path"),
+    ("ImageFeatureValue.load(b'')", "Expected a picture, got 0 bytes. Pass a picture file's path or contents"),
+    ("ImageFeatureValue.load('')", "Expected a picture, got an empty path. Pass a picture file's path"),
     ("ImageFeatureValue.load(b'ab')", "Data of 2 bytes is not a picture that can be decoded: no decoder"),
     (
         "ImageFeatureValue.load(save_array())",

@@ -25,7 +25,7 @@ from ..errors import CorruptModelError, ModelNotFoundError, NotSupportedError
 
 
 def read_model(model: LearningModel) -> ModelProto:
-    """A loaded model with its weights, including those in files beside it. It has the name from `set_name`, and states
+    """A loaded model with its weights, including those in files next to it. It has the name from `set_name`, and states
     what the folder states that it is from.
 
     Raises:
@@ -94,13 +94,13 @@ def to_bytes(model: ModelProto) -> bytes:
 
 
 def save_model(model: ModelProto, path: str | os.PathLike[str]) -> None:
-    """Writes a model. If it is larger than 2 GB, its weights go to a `.data` file beside it."""
+    """Writes a model. If it is larger than 2 GB, its weights go to a `.data` file next to it."""
     require_folder(path)
     if _count_weight_bytes(model) < MAX_PROTOBUF_BYTES:
         write_atomically(path, model.SerializeToString())
         return
     folder, name = os.path.split(os.path.realpath(path))
-    # The new files are made beside the old ones, so that they are moved, not copied.
+    # The new files are made next to the old ones, so that they are moved, not copied.
     with translate_write_errors(path), tempfile.TemporaryDirectory(dir=folder) as temporary:
         onnx.save_model(model, os.path.join(temporary, name), save_as_external_data=True, location=f"{name}.data")
         for file_name in (f"{name}.data", name):

@@ -1,5 +1,5 @@
 """What is written into a model: image contracts, learned from its training code, as metadata or nodes; and samples with
-their answers, beside it.
+their answers, next to it.
 """
 
 from .build_in import build_in

@@ -50,8 +50,8 @@ def build_in(
     own operators crop, scale, order and normalise them, like `bind`. The file appears complete or not at all.
 
     Args:
-        source: the path of the model.
-        destination: the path of the copy; in the source's folder if the model has external data.
+        source: the path to the model.
+        destination: the path to the copy; in the source's folder if the model has external data.
         contract: how pictures become its tensors; by default the model's own contract for each of its images.
         inputs: the inputs that become pictures; by default all images, or all that the contract fits.
         pictures: their format: `RGB8` as in Pillow, `BGR8` as in OpenCV, `RGBA8`, `BGRA8`, or `GRAY8`,

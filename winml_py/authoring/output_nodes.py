@@ -69,7 +69,7 @@ def add_answers(
 
     kinds = {*ANSWERS, *(layout.value for layout in DetectionLayout)}
     if kind not in kinds:
-        raise InvalidArgumentError(f"Unknown kind of answers: {kind!r}.", hint=did_you_mean(kind, kinds))
+        raise InvalidArgumentError(f"Unknown kind of answer: {kind!r}.", hint=did_you_mean(kind, kinds))
     (picture, (graph, place)), *more = written.items()
     if more or place is None:
         pictures = ", ".join(written) if more else "several"

@@ -17,7 +17,7 @@ from ..enums import TensorLayout
 from ..errors import InvalidArgumentError, NotSupportedError
 
 PictureKind = Literal["pillow", "path", "rgb", "bgr", "gray"]
-"""A function's argument: a Pillow image, the path of a file, or an array in that channel order."""
+"""A function's argument: a Pillow image, the path to a file, or an array in that channel order."""
 
 _CALLS: tuple[Callable[[Callable[..., Any], Any], Any], ...] = (
     lambda function, picture: function(picture),
@@ -75,7 +75,7 @@ class PictureFunction:
         raise InvalidArgumentError(
             f"{self.name} fails for an 80x60 picture ({' or '.join(kinds)}): {problems[0][:300].rstrip('.')}.",
             hint="Specify its argument. For an array, pass pictures='rgb' or 'bgr' (--pictures on the command line), "
-            "because the result does not show the channel order. Otherwise, pass 'pillow' or 'path'.",
+            "because the result does not reveal the channel order. Otherwise, pass 'pillow' or 'path'.",
         )
 
     def _call_with(self, image: Image, kind: PictureKind, jpeg: bytes = b"") -> Any:

@@ -1,4 +1,4 @@
-"""Samples: inputs, and a model's answers for them, in files beside the model. The format is that of ONNX's test data.
+"""Samples: inputs, and a model's answers for them, in files next to the model. The format is that of ONNX's test data.
 
     test_data_set_0/input_0.png    a picture, as its file; any other value is a tensor: input_0.pb
     test_data_set_0/output_0.pb    the answer of ONNX Runtime on the CPU, as a tensor
@@ -69,7 +69,7 @@ class SampleCheck:
 
 
 def write_samples(model: str | os.PathLike[str], samples: Iterable[Sample], *, force: bool = False) -> tuple[str, ...]:
-    """Writes samples beside a model, with ONNX Runtime's answers for them on the CPU.
+    """Writes samples next to a model, with ONNX Runtime's answers for them on the CPU.
 
     `check_samples` evaluates them on any machine, device and engine. All models in a folder share its samples.
 
@@ -77,8 +77,8 @@ def write_samples(model: str | os.PathLike[str], samples: Iterable[Sample], *, f
     pictures for a model with a built-in contract, are written as tensors.
 
     Args:
-        model: the path of the model, or of its folder.
-        samples: for each sample the values of all inputs by name, as in `evaluate_features`; or the path of a picture
+        model: the path to the model, or to its folder.
+        samples: for each sample the values of all inputs by name, as in `evaluate_features`; or the path to a picture
             or an array, for a model with one input.
         force: whether the samples replace those that are there.
 
@@ -124,7 +124,7 @@ def write_samples(model: str | os.PathLike[str], samples: Iterable[Sample], *, f
 
 
 def check_samples(session_or_model: LearningModelSession | LearningModel) -> SampleCheck:
-    """Evaluates the samples beside a model, and compares the results with their answers.
+    """Evaluates the samples next to a model, and compares the results with their answers.
 
     Floats may differ by 0.1 % of the largest number of their channel, or by 2 % in half precision and for pictures,
     whose decoders and scaling may differ by a level. Rows of scores must keep their best class, unless it leads by less
@@ -165,7 +165,7 @@ def check_samples(session_or_model: LearningModelSession | LearningModel) -> Sam
 
 
 def find_samples(model: LearningModel) -> list[str]:
-    """The folders of the samples beside a model, in order; none for a model that is not from a file."""
+    """The folders of the samples next to a model, in order; none for a model that is not from a file."""
     root = _find_root(model)
     folders = (os.path.join(root, f"test_data_set_{number}") for number in count())
     return list(takewhile(os.path.isdir, folders)) if root else []

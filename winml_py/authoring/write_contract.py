@@ -35,8 +35,8 @@ def write_contract(
     The file appears complete or not at all. External weights stay where they are.
 
     Args:
-        source: the path of the model.
-        destination: the path of the copy; in the source's folder if the model has external data.
+        source: the path to the model.
+        destination: the path to the copy; in the source's folder if the model has external data.
         contract: how pictures become its tensors; for all its images, because metadata belong to the whole model.
         inputs: the inputs that are images; by default those whose shape fits the contract.
         force: whether the copy may replace the model or another file that it is made from.

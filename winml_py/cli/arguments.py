@@ -57,7 +57,7 @@ def is_forced() -> bool:
 
 
 class OutputOption(click.Option):
-    """The path of a command's output."""
+    """The path to a command's output."""
 
 
 def output_option(words: str, option: str = "--output", metavar: str = "PATH", **settings: Any) -> Decorator:
@@ -80,7 +80,7 @@ def output_option(words: str, option: str = "--output", metavar: str = "PATH", *
 def require_unnamed(path: str) -> None:
     """Refuses to overwrite a file that the command line names, by any path or link, unless --force is given.
 
-    Every parameter but the output counts: an argument that is the path of this file names it.
+    Every parameter but the output counts: an argument that is the path to this file names it.
 
     Raises:
         click.UsageError: the command line names the file.

@@ -28,7 +28,7 @@ def compare(models: tuple[str, ...], nodes: bool, setup: Setup, as_json: bool) -
 
     Compares MODEL with a second MODEL, or with itself on another engine, device or precision. --engine, --device,
     --precision and --settings apply to the second side. The first side uses the defaults. Without INPUT, both evaluate
-    the samples beside MODEL, or example inputs. An answer is settled if its lead is more than twice the largest
+    the samples next to MODEL, or example inputs. An answer is settled if its lead is more than twice the largest
     difference of any input. If an answer changes, the exit code is 1.
     """
     model, *inputs = models

@@ -316,7 +316,7 @@ def _print_findings(result: Facts) -> bool:
     return "objects" in result or "regions" in result
 
 
-# The samples beside a model: what `--record` writes, and what `--check` evaluates and prints.
+# The samples next to a model: what `--record` writes, and what `--check` evaluates and prints.
 
 
 def _record(path: str, model: LearningModel, evaluations: Iterable[Mapping[str, str]]) -> Sequence[str]:

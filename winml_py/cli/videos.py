@@ -181,13 +181,13 @@ def write_outputs(
     """Writes the picture with the objects drawn on it, the model's first output picture, or all arrays.
 
     Args:
-        target: the path of a file, or `FOLDER/NAME.*`.
+        target: the path to a file, or `FOLDER/NAME.*`.
         outputs: the model's outputs.
         draw: draws the objects; None if there is nothing to draw.
         order: the channel order that the model sees, by which a plain tensor is read as a picture.
 
     Returns:
-        The path of the file.
+        The path to the file.
     """
     pictures = [value for value in outputs.values() if isinstance(value, ImageFeatureValue)]
     ending = "png" if pictures or draw else "npz"

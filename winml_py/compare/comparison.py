@@ -166,7 +166,7 @@ def compare(
         first: a session; or a model, which runs on the CPU.
         second: the other.
         inputs: values by the names of inputs, each as `LearningModelBinding.bind` takes it, or several of these, which
-            are taken one by one; by default the samples beside the first model, or else example values.
+            are taken one by one; by default the samples next to the first model, or else example values.
         names: what the answers call the inputs, one for each of several; by default their numbers.
 
     Raises:

@@ -31,7 +31,7 @@ OURS = ".winml-py"
 """The end of the names of unfinished folders, and of those that are being removed."""
 
 MODEL = f"model{OURS}"
-"""The file in each saved model that marks it as this package's, with the path of the original model."""
+"""The file in each saved model that marks it as this package's, with the path to the original model."""
 
 ENVIRONMENT = "WINML_PY_CACHE"
 """The environment variable that names another folder; if empty, nothing is cached."""
@@ -155,7 +155,7 @@ _GROWTH = 2.2  # size per byte of weights: a saved model has them, and a rearran
 class CachedFolder(NamedTuple):
     """A saved model: its folder, its size in bytes, its last use (seconds since 1970), and the original model.
 
-    `model` is the path of the model's file, or "" for an unfinished folder.
+    `model` is the path to the model's file, or "" for an unfinished folder.
     """
 
     path: Path
@@ -202,7 +202,7 @@ def open_or_make(folder: Path, model: str, open_it: Callable[[Path], T], make: C
 
     Args:
         folder: from `choose_folder`.
-        model: the path of the model's file.
+        model: the path to the model's file.
         open_it: opens the saved model in the folder.
         make: makes the saved model in an empty folder, and leaves no file open.
 

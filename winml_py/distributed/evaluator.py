@@ -36,7 +36,7 @@ class Evaluator(Closeable):
     A batch is a dict of arrays or a pandas DataFrame. It is returned as the same type with more columns: one for each
     output, and `error`, which has the reason if a row has no outputs, or else None. The other rows have their outputs.
 
-    A cell of an input's column is what `evaluate_many` takes: the path of a picture or its bytes, an array, a number. A
+    A cell of an input's column is what `evaluate_many` takes: the path to a picture or its bytes, an array, a number. A
     uint8 array of height x width x 3 is an RGB picture. A cell of an output's column has no batch dimension; a picture
     is the bytes of a PNG.
 

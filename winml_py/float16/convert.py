@@ -39,8 +39,8 @@ def convert(
     them. Metadata, contracts and denotations are kept. The file appears complete or not at all.
 
     Args:
-        source: the path of a float32 model; its weights may be in files beside it.
-        destination: the path to write to; above 2 GB, the weights go to a file beside it.
+        source: the path to a float32 model; its weights may be in files next to it.
+        destination: the path to write to; above 2 GB, the weights go to a file next to it.
         keep_io_types: leave the model's own inputs and outputs in float32.
         inputs: values to check with, by name; arrays of the float32 model's types. Missing floats get example values;
             ids, strings and booleans are required.

@@ -187,7 +187,7 @@ def _make_tensor_type(dtype: DType, shape: tuple[int | str | None, ...] | None) 
     try:
         element = TensorProto.STRING if dtype.kind in "OU" else helper.np_dtype_to_tensor_dtype(dtype)
     except (KeyError, ValueError):
-        raise InvalidArgumentError(f"ONNX has no tensors of {dtype}.", hint="Cast the array to float32.") from None
+        raise InvalidArgumentError(f"ONNX has no {dtype} tensors.", hint="Cast the array to float32.") from None
     return helper.make_tensor_type_proto(element, shape)
 
 

@@ -179,7 +179,7 @@ class OpenModel:
         return facts
 
     def require_file(self) -> str:
-        """The path of the model's file; InvalidArgumentError if it has none."""
+        """The path to the model's file; InvalidArgumentError if it has none."""
         if not os.path.isfile(self.path):
             raise InvalidArgumentError("This model has no file.", hint="Save the model, and load it from its path.")
         return self.path

@@ -1,4 +1,4 @@
-"""What the page works on: its models, pictures and last evaluations, and new files beside the models."""
+"""What the page works on: its models, pictures and last evaluations, and new files next to the models."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Workbench:
         self.first_model = self.first_picture = ""
 
     def make_path(self, extension: str = "") -> str:
-        """The path of a new file, which is removed with the workbench."""
+        """The path to a new file, which is removed with the workbench."""
         return os.path.join(self.folder, secrets.token_hex(8) + extension)
 
     def close(self) -> None:

@@ -314,7 +314,7 @@ def test_a_gray_array_is_a_picture_without_a_format() -> None:
         picture = ImageFeatureValue.from_array(array)
         assert picture.video_frame.software_bitmap.bitmap_pixel_format is BitmapPixelFormat.GRAY8
         np.testing.assert_array_equal(picture.to_numpy(), levels)
-    with pytest.raises(InvalidArgumentError, match="channel order of the array is not specified"):
+    with pytest.raises(InvalidArgumentError, match="array's channel order is not specified"):
         ImageFeatureValue.from_array(np.zeros((4, 6, 3), np.uint8))
 
 

@@ -342,7 +342,7 @@ def test_shrinking_much_is_near_pillow(cat: Any) -> None:
         ({"pad": (1, 2, 256)}, "0 to 255"),
         ({"pad": "114"}, "red, green and blue"),
         ({"pad": float("nan")}, "0 to 255"),
-        ({"pad": 0.5, "pixel_format": GRAY8}, "Pass a whole level"),
+        ({"pad": 0.5, "pixel_format": GRAY8}, "Pass a whole number"),
         ({"gray": 9}, "contract's gray cannot be 9"),
         ({"gray": ImageGray.LUMA}, "its tensor is BGR8"),
     ],
@@ -553,7 +553,7 @@ def test_contracts_that_do_not_fit() -> None:
     binding = LearningModelBinding(LearningModelSession(identity((1, 3, 8, 6))))
     picture = bitmap("RGB8", 12, 9)
     for contract, kind, words in (
-        (ImageContract(GRAY8), InvalidBindingError, "1 channels in a tensor, not 3"),
+        (ImageContract(GRAY8), InvalidBindingError, "In a tensor, GRAY8 pictures have 1 channels, not 3"),
         (ImageContract(RGB8, tensor_kind=TensorKind.FLOAT16), InvalidBindingError, "for Float16, but the"),
         (ImageContract(RGB8, layout=TensorLayout.NHWC), InvalidArgumentError, "In a tensor of layout NHWC, .* not 6"),
         ("imagenet", InvalidBindingError, "ImageContract cannot be 'imagenet'"),

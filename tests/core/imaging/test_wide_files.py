@@ -135,7 +135,7 @@ def test_planes_of_lab_are_refused(tmp_path: Path) -> None:
     gray = np.full((4, 5, 3), (128, 0, 0), np.uint8)
     assert shown(SoftwareBitmap.load(write_tiff(gray, LAB, bits=8)))[0, 0].tolist() == [119, 119, 119]
     (tmp_path / "lab.tiff").write_bytes(write_tiff(gray, LAB, bits=8, is_planar=True))
-    with pytest.raises(PictureError, match=r"lab\.tiff is not .*: planes of Lab colours"):
+    with pytest.raises(PictureError, match=r"lab\.tiff is not .*: Lab colour planes"):
         SoftwareBitmap.load(tmp_path / "lab.tiff")
 
 

@@ -176,7 +176,7 @@ def test_a_contract_in_a_file(tmp_path: Path) -> None:
         ("{}", "No image contract"),
         ('{"Image.Mean": 3}', r"the value of Image\.Mean is not text"),
         ('{"Image.Meen": "3"}', r"Image contracts have no key 'Image\.Meen'\. Did you mean 'Image\.Mean'"),
-        ('{"Image.Mean": "three"}', r"contract\.json: The model's metadata contain an invalid Image\.Mean: 'three'"),
+        ('{"Image.Mean": "three"}', r"contract\.json: The model's metadata contains an invalid Image\.Mean: 'three'"),
     ],
 )
 def test_files_that_state_no_contract(tmp_path: Path, text: str, message: str) -> None:

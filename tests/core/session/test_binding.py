@@ -281,7 +281,7 @@ def test_a_tensor_binds_to_an_image_feature(picture: LearningModelBinding) -> No
     picture.clear()
     contract, zero_to_one = ImageContract(), LearningModelPixelRange.ZERO_TO_ONE
     for key, stated in {"BitmapBounds": [0, 0, 6, 4], "PixelRange": zero_to_one, "ImageContract": contract}.items():
-        assert f"property {key} is only for pictures" in str(refusal(picture, "x", value, {key: stated}))
+        assert f"property {key} applies only to pictures" in str(refusal(picture, "x", value, {key: stated}))
     assert type(refusal(picture, "x", TensorUInt8Bit.create([1, 3, 4, 6]))) is InvalidBindingError
     assert type(refusal(picture, "x", np.zeros((1, 3, 4, 7), np.float32))) is SizeMismatchError
 
@@ -349,7 +349,7 @@ def test_pictures_bind_to_tensors_shaped_like_pictures() -> None:
         (
             unary(shape=(1, 3, 4, 6), denotation="IMAGE", metadata={"Image.BitmapPixelFormat": "Gray8"}),
             InvalidBindingError,
-            "GRAY8 picture has 1 channels in a tensor, not 3",
+            "GRAY8 pictures have 1 channels, not 3",
         ),
     ],
 )

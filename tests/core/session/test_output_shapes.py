@@ -112,7 +112,7 @@ PROPERTIES: dict[str, Any] = {
 )
 def test_properties_of_pictures_are_refused_for_an_output_of_numbers(key: str, target: Any) -> None:
     whole = unary(shape=(1, 3, 4, 4))
-    with pytest.raises(InvalidBindingError, match=f"The property {key} is only for pictures"):
+    with pytest.raises(InvalidBindingError, match=f"The property {key} applies only to pictures"):
         open_binding(whole).bind("y", target, {key: PROPERTIES[key]})
     winml_models.open_binding(whole).bind("y", target, {key: PROPERTIES[key]})  # ignored, as in Windows ML
 
@@ -120,7 +120,7 @@ def test_properties_of_pictures_are_refused_for_an_output_of_numbers(key: str, t
 @pytest.mark.parametrize("key", ["BitmapBounds", "ImageSize"])
 def test_properties_of_inputs_are_refused_for_a_picture_that_is_an_output(key: str) -> None:
     bound = open_binding(unary(shape=(1, 3, 4, 4), denotation="IMAGE"))
-    with pytest.raises(InvalidBindingError, match=f"The property {key} is only for inputs"):
+    with pytest.raises(InvalidBindingError, match=f"The property {key} applies only to inputs"):
         bound.bind("y", VideoFrame(BitmapPixelFormat.BGRA8, 4, 4), {key: PROPERTIES[key]})
 
 

@@ -266,7 +266,7 @@ def test_a_missing_path_for_numbers_is_named(tmp_path: Path) -> None:
             (result,) = numbers.evaluate_many(source)
             assert isinstance(result.error, InvalidArgumentError)
             assert str(result.error).startswith(f"{path}: {words}")
-            assert result.error.hint == "Pass an array, or the path of a .npy or .csv file."
+            assert result.error.hint == "Pass an array, or the path to a .npy or .csv file."
     (missing,) = LearningModelSession(LearningModel.load(MODELS / "invert.onnx")).evaluate_many(tmp_path / "none")
     assert str(missing.error).startswith(f"{tmp_path / 'none'}: There is no such picture or folder")
 

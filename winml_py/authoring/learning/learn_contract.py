@@ -94,7 +94,7 @@ def learn_contract(
     Args:
         function: takes a picture, as its argument or as `image=` or `images=`. It returns an array, or something with
             `numpy()` or DLPack, of two to five dimensions, alone or in a dict, tuple or list. It is copied at once.
-        pictures: its argument: "pillow" for Pillow images, "path" for the path of a file, "rgb", "bgr" or "gray" for an
+        pictures: its argument: "pillow" for Pillow images, "path" for the path to a file, "rgb", "bgr" or "gray" for an
             array of uint8. None tries Pillow images, then paths. The channel order of an array must be stated: the
             result does not show it.
         model: a model, or its path: the function's tensor must fit its input.
@@ -172,7 +172,7 @@ def _describe_difference(difference: PictureDifference) -> str:
 def _require_same(prepare: PictureFunction, first: PictureTensor, again: PictureTensor) -> None:
     if first.numbers.shape != again.numbers.shape or not np.array_equal(first.numbers, again.numbers):
         raise NotSupportedError(
-            f"{prepare.name} returns different values for the same picture, so it is random or has state.",
+            f"{prepare.name} returns different values for the same picture, so it is random or stateful.",
             hint="Pass the function that prepares pictures for evaluation instead of training.",
         )
 

@@ -66,7 +66,7 @@ def measure_colours(function: PictureFunction) -> ColourMapping:
     if levels.min() < 85 or levels.max() > 165:
         raise NotSupportedError(
             f"{function.name} maps the adjacent levels 100 and 150 to {levels.min():.0f} and {levels.max():.0f}. It "
-            "corrects the contrast of each picture, or equalises it.",
+            "corrects each picture's contrast, or equalises it.",
             hint="Bind the function's tensor, because in a contract each value depends only on its pixel.",
         )
     weights = _measure_mix(function, size, middle, factors, summands)

@@ -132,7 +132,7 @@ def refuse_address(path: str | os.PathLike[str], error: type[WinMLError] = Pictu
 
 
 def suggest_path(path: str | os.PathLike[str]) -> str:
-    """The hint for a file or folder that is missing: the most similar name beside it, if there is one."""
+    """The hint for a file or folder that is missing: the most similar name next to it, if there is one."""
     folder, name = os.path.split(os.fsdecode(path))
     with suppress(OSError, ValueError), os.scandir(folder or ".") as entries:
         beside = (entry.name for entry in islice(entries, 1000) if entry.name != name)
@@ -172,7 +172,7 @@ def make_open_error(source: str | os.PathLike[str] | IO[Any], error: OSError) ->
     """Our error for a file that the system does not open."""
     if os.path.isdir(get_source_name(source)):
         return InvalidArgumentError(
-            f"{get_source_name(source)}: Expected a file, got a folder.", hint="Pass the path of a file in the folder."
+            f"{get_source_name(source)}: Expected a file, got a folder.", hint="Pass the path to a file in the folder."
         )
     return StorageNotFoundError(
         f"{get_source_name(source)}: {error.strerror or error}.", hint=suggest_path(get_source_name(source))

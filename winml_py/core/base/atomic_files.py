@@ -26,7 +26,7 @@ def require_folder(path: str | os.PathLike[str]) -> None:
             f"{os.fspath(path)}: The folder {folder} does not exist.", hint="Create the folder first."
         )
     if os.path.isdir(path):
-        raise StorageAccessError(f"{os.fspath(path)}: This is a folder.", hint="Pass the path of a file in it.")
+        raise StorageAccessError(f"{os.fspath(path)}: This is a folder.", hint="Pass the path to a file in it.")
 
 
 def is_same_file(first: str | os.PathLike[str], second: str | os.PathLike[str]) -> bool:
@@ -84,12 +84,12 @@ def move_into_place(source: str | os.PathLike[str], target: str | os.PathLike[st
 
 @contextmanager
 def open_atomically(path: str, mode: int | None = None) -> Iterator[BinaryIO]:
-    """Opens a temporary file beside `path`, with its ending, which replaces it when the block ends without an error.
+    """Opens a temporary file next to `path`, with its ending, which replaces it when the block ends without an error.
 
     Links are followed. A device or a pipe is opened directly: replacing it would remove it from the system.
 
     Args:
-        path: the path of the file.
+        path: the path to the file.
         mode: the file's mode, from its first byte on; None for that of the existing file, or the umask's.
     """
     real = os.path.realpath(path)

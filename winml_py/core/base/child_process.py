@@ -381,7 +381,7 @@ def make_command() -> list[str]:
     if not path:
         raise NotSupportedError(
             "Finding devices and isolating engines requires child processes, but this program has no Python for them.",
-            hint="In a frozen program, call winml_py.freeze_support() first. Otherwise, pass the path of a Python that "
+            hint="In a frozen program, call winml_py.freeze_support() first. Otherwise, pass the path to a Python that "
             "has these packages to multiprocessing.set_executable().",
         )
     return [path, "-c", f"from {__name__} import freeze_support; freeze_support()"]

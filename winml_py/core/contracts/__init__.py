@@ -1,1 +1,1 @@
-"""Where image contracts come from: presets, files beside a model, and exporters' metadata."""
+"""Where image contracts come from: presets, files next to a model, and exporters' metadata."""

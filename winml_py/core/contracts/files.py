@@ -274,7 +274,7 @@ def read_published(source: str | os.PathLike[str], model: str) -> Published:
 
     Args:
         source: the folder.
-        model: the path of the model.
+        model: the path to the model.
 
     Raises:
         InvalidArgumentError: a file leads out of the folder.

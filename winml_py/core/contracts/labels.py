@@ -33,7 +33,7 @@ def require_labels(labels: object) -> tuple[str, ...]:
     if isinstance(labels, (Mapping, set, frozenset)) or not isinstance(labels, Iterable):  # sets have no order
         raise InvalidArgumentError(
             f"Expected class names, got {type_name(labels)}.",
-            hint="Pass a list with one name for each class, or the path of a file with one name per line.",
+            hint="Pass a list with one name for each class, or the path to a file with one name per line.",
         )
     return tuple(labels)
 
@@ -43,7 +43,7 @@ def labels_of(source: Source) -> tuple[str, ...]:
 
     Args:
         source: a text file with one name per line; a `.json` file with a list of names, or with names by number; or a
-            config of Hugging Face (`id2label`) or timm (`label_names`): the path of a `.json` file, an open one, or the
+            config of Hugging Face (`id2label`) or timm (`label_names`): the path to a `.json` file, an open one, or the
             contents of such a file.
 
     Returns:

@@ -53,7 +53,7 @@ class SeveralModelsError(ModelNotFoundError, InvalidArgumentError):
 class Folder:
     """The files of a folder. Its methods raise InvalidArgumentError for files that lead out of it or are too large.
 
-    A snapshot in the cache of Hugging Face has links to the folder `blobs` beside all snapshots, which belongs to it.
+    A snapshot in the cache of Hugging Face has links to the folder `blobs` next to all snapshots, which belongs to it.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -64,7 +64,7 @@ class Folder:
         self._roots = tuple(os.path.normcase(os.path.join(root, "")) for root in roots)
 
     def find(self, name: str, largest: int = MAX_BYTES) -> str:
-        """The path of a file; "" if there is none."""
+        """The path to a file; "" if there is none."""
         path = os.path.join(self.path, name.replace("\0", ""))
         leads_out = has_other_drive(name, self.path)
         if not leads_out:
@@ -79,7 +79,7 @@ class Folder:
         return path
 
     def read_config(self, name: str) -> Config:
-        """The path of a file, and its values if it is JSON or YAML; no values if there is no such file."""
+        """The path to a file, and its values if it is JSON or YAML; no values if there is no such file."""
         is_config = name.endswith((".json", ".yml", ".yaml"))
         path = self.find(name, MAX_BYTES if is_config else ANY_SIZE)
         return read_config(path) if path and is_config else Config(path, {})
@@ -89,10 +89,10 @@ _VARIANT = re.compile(r"(.+)[_.-](fp16|float16|half|q?u?int8\w*|q4\w*|q8|bnb4|qu
 
 
 def find_model(source: str | os.PathLike[str], file: str = "") -> str:
-    """The path of the model in a folder; a path that is no folder as it is.
+    """The path to the model in a folder; a path that is no folder as it is.
 
     The model is the only .onnx file of the folder, or else of its folder `onnx`. Files that are named after another
-    one, such as model_fp16.onnx beside model.onnx, do not count.
+    one, such as model_fp16.onnx next to model.onnx, do not count.
 
     Raises:
         ModelNotFoundError: there is none.

@@ -107,7 +107,7 @@ def make_kind_hint(value: Tensor, descriptor: ShapedDescriptor) -> str:
     code = _arrange(shape, tuple(descriptor.shape)) if mismatch else ""
     cast = f"array{_cast(tensor_class)}{code}"
     if value.tensor_kind == TensorKind.INT16 and dtype.kind == "f":
-        return f"Bind {dtype.name}. For 16-bit sound, use {cast} / 32768; otherwise, use {cast}."
+        return f"Bind {dtype.name}. For 16-bit audio, use {cast} / 32768; otherwise, use {cast}."
     condition = _PREPARED if code in _MOVE_CHANNELS else ""
     if dtype.kind in "iu" and type(value).dtype.kind in "fiu" and not np.can_cast(type(value).dtype, dtype):
         limits = np.iinfo(dtype)
@@ -127,7 +127,7 @@ def make_type_hint(descriptor: ShapedDescriptor) -> str:
     if not onnx_type:
         return f"Windows ML has no tensor class for {format_kind(descriptor.tensor_kind)}."
     return (
-        f"Windows ML has no tensors of {onnx_type}. In the model, make {descriptor.name} float32 and add a Cast to "
+        f"Windows ML has no {onnx_type} tensors. In the model, make {descriptor.name} float32 and add a Cast to "
         f"{onnx_type} after it. Then bind array.astype(np.float32)."
     )
 

@@ -1,4 +1,4 @@
-"""BindProperties: what a bind asks for beside the value: Windows ML's properties, and ours."""
+"""BindProperties: what a bind asks for besides the value: Windows ML's properties, and ours."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..imaging.scaling import require_size
 
 
 class BindProperties(NamedTuple):
-    """What a bind asks for beside the value. None means: as the model states.
+    """What a bind asks for besides the value. None means: as the model states.
 
     Attributes:
         bounds: the part of the picture to use, stretched to the model's size.
@@ -64,7 +64,8 @@ class BindProperties(NamedTuple):
         for key, field in _FIELDS.items() if self.is_strict else ():
             if key != "DisableTensorCpuSync" and getattr(self, field) is not None:
                 raise InvalidBindingError(
-                    f"The property {key} is only for pictures, but {type_name(value)} is bound to {name} as numbers.",
+                    f"The property {key} applies only to pictures, but {type_name(value)} is bound to {name} as "
+                    "numbers.",
                     hint=f"Omit {key}, or bind a picture: ImageFeatureValue.from_array(array, pixel_format).",
                 )
 
@@ -73,7 +74,7 @@ class BindProperties(NamedTuple):
         for key in ("BitmapBounds", "ImageSize"):
             if self.is_strict and getattr(self, _FIELDS[key]) is not None:
                 raise InvalidBindingError(
-                    f"The property {key} is only for inputs, but {name} is an output.",
+                    f"The property {key} applies only to inputs, but {name} is an output.",
                     hint=f"Omit {key}. The output is stretched to fill the bound picture.",
                 )
 
@@ -89,7 +90,7 @@ _FIELDS = {
 """The field that each property sets."""
 
 NO_PROPERTIES = BindProperties()
-"""The properties of a bind that asks for nothing beside the value."""
+"""The properties of a bind that asks for nothing besides the value."""
 
 
 def _read_property(key: str, value: Any) -> Any:

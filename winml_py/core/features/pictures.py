@@ -99,7 +99,7 @@ class ImageFeatureValue(Object):
         """A value with the picture in a file, in bytes, or in a stream.
 
         Args:
-            source: the path of the file, its bytes, or an open binary stream, which is read to its end.
+            source: the path to the file, its bytes, or an open binary stream, which is read to its end.
             fast_decode: decodes a JPEG much larger than the model at bind, at a half, a quarter or an eighth of its
                 sides, but never below twice the model's: about half the time. With an antialiased kernel, levels differ
                 from exact decoding by about two on average on photographs, and by more on noise.
@@ -385,7 +385,7 @@ def _require_fit(
     if 0 in (height, width):
         raise make_misfit_error(SizeMismatchError, "The model's picture has no pixels.")
     if contract.channels != channels:
-        hint = f"A {contract.pixel_format.name} picture has {contract.channels} channels in a tensor, not {channels}."
+        hint = f"In a tensor, {contract.pixel_format.name} pictures have {contract.channels} channels, not {channels}."
         raise make_misfit_error(InvalidBindingError, hint)
     return descriptor, contract
 

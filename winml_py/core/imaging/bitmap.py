@@ -114,7 +114,7 @@ class SoftwareBitmap(Object, Closeable):
             raise InvalidArgumentError(message, hint=_NO_PIXELS)
         if pixel_format is None:
             raise InvalidArgumentError(
-                "The channel order of the array is not specified.",
+                "The array's channel order is not specified.",
                 hint="Specify BitmapPixelFormat.RGB8 for arrays from Pillow, imageio and matplotlib, BGR8 for OpenCV, "
                 "or GRAY8 for one channel.",
             )
@@ -164,7 +164,7 @@ class SoftwareBitmap(Object, Closeable):
         HEIC is read where `pillow-heif` is installed.
 
         Args:
-            source: the path of the file, its bytes, or an open binary stream, which is read to its end.
+            source: the path to the file, its bytes, or an open binary stream, which is read to its end.
             max_pixels: the most pixels that the file may claim to hold. A pixel counts for several in formats that
                 decode slowly: for 4 in JPEG 2000, for 16 in QOI, some PPM and compressed BMP.
 
@@ -284,7 +284,7 @@ class SoftwareBitmap(Object, Closeable):
         """Copies the pixels to a bitmap of the same size, converted to its format."""
         target = bitmap.to_numpy()
         if (bitmap.pixel_width, bitmap.pixel_height) != (self._width, self._height):
-            raise InvalidArgumentError(f"Expected the size of {self!r}, got {bitmap!r}.")
+            raise InvalidArgumentError(f"Expected a bitmap of the same size as {self!r}, got {bitmap!r}.")
         pixels = convert(self.to_numpy(), self._format, bitmap.bitmap_pixel_format)
         target[:] = convert_alpha(pixels, bitmap.bitmap_pixel_format, self._alpha, bitmap.bitmap_alpha_mode)
 

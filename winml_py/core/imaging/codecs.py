@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 PictureSource = str | os.PathLike[str] | bytes | bytearray | BinaryIO
-"""The path of a picture file, its bytes, or an open binary stream, read from its position to its end."""
+"""The path to a picture file, its bytes, or an open binary stream, read from its position to its end."""
 
 MAX_PIXELS = 256 << 20
 """The most pixels that a picture file may claim, unless the caller allows more: 256 megapixels, 1 GiB once decoded."""
@@ -186,7 +186,7 @@ def open_picture(
         raise InvalidArgumentError(f"max_pixels cannot be {max_pixels!r}.", hint="It must be a whole number.")
     source = _require_path_or_bytes(source)
     if source in ("", b""):
-        hint = "Pass the path or the contents of a picture file; over HTTP, send the contents as the body."
+        hint = "Pass a picture file's path or contents; over HTTP, send the contents as the body."
         raise PictureError(f"Expected a picture, got {'an empty path' if source == '' else '0 bytes'}.", hint=hint)
     if not isinstance(source, bytes) and os.path.isdir(source):
         hint = "Load its files one at a time, or evaluate all with session.evaluate_many(folder)."

@@ -139,7 +139,7 @@ class ImageContract:
             "pixel_format": _require_channel_order(self.pixel_format),
             "pad": _require_levels(self.pad),
             "size": require_size(self.size, "An image contract's size"),
-            "exact": require_bool(self.exact, "An image contract's exact"),
+            "exact": require_bool(self.exact, "An image contract's exact field"),
         }
         for field in fields(self):
             if isinstance(field.default, IntEnum) and field.name not in checked:
@@ -153,7 +153,7 @@ class ImageContract:
                 hint="Omit gray, or specify GRAY8.",
             )
         if self.channels == 1 and any(level % 1 for level in self.pad):
-            raise InvalidArgumentError(f"The pad of a GRAY8 contract cannot be {self.pad}.", hint="Pass a whole level.")
+            raise InvalidArgumentError(f"A GRAY8 contract's pad cannot be {self.pad}.", hint="Pass a whole number.")
         for name in ("mean", "std", "factor"):
             object.__setattr__(self, name, self._require_per_channel(name))
             # In float32, as tensors are computed: it rounds 1e-50 to 0.
@@ -183,7 +183,7 @@ class ImageContract:
             fits = np.isfinite(np.array(numbers).astype(np.float32)).all()
         if len(numbers) not in (0, self.channels) or not fits:
             raise InvalidArgumentError(
-                f"The {name} of a {self.pixel_format.name} contract cannot be {value!r}.",
+                f"The contract's {name} cannot be {value!r}.",
                 hint=f"Pass one finite number, or {self.channels}, one for each channel.",
             )
         return numbers
@@ -464,7 +464,7 @@ def _require_channel_order(pixel_format: BitmapPixelFormat) -> BitmapPixelFormat
         if pixel_format in (with_alpha, order):
             return order
     raise InvalidArgumentError(
-        f"The pixel format of a contract cannot be {pixel_format!r}.",
+        f"An image contract's pixel format cannot be {pixel_format!r}.",
         hint="Pass BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8 or BitmapPixelFormat.GRAY8.",
     )
 
@@ -485,7 +485,7 @@ def _read_value(key: str, text: str) -> Any:
         return words[text] if words else tuple(number(part) for part in text.split(","))
     except (KeyError, ValueError):
         hint = f"Known values: {', '.join(words)}." if words else "Separate numbers with commas: 0.485,0.456,0.406."
-        raise InvalidArgumentError(f"The model's metadata contain an invalid {key}: {text!r}.", hint=hint) from None
+        raise InvalidArgumentError(f"The model's metadata contains an invalid {key}: {text!r}.", hint=hint) from None
 
 
 # The placement of a picture in its tensor.
@@ -588,7 +588,7 @@ def require_scaled(placement: Placement, tensor: Sides, limit: int) -> None:
         raise InvalidBindingError(
             f"A {width}x{height} picture would be scaled to {scaled_width}x{scaled_height}, "
             f"but the limit is {limit:,} pixels.",
-            hint="Bind a part of the picture with BitmapBounds, or specify another scaling in the contract.",
+            hint="Bind part of the picture with BitmapBounds, or specify another scaling in the contract.",
         )
 
 
@@ -633,5 +633,5 @@ def require_inside(bounds: BitmapBounds, width: int, height: int) -> None:
     if min(x, y) < 0 or min(crop_width, crop_height) < 1 or x + crop_width > width or y + crop_height > height:
         raise InvalidBindingError(
             f"BitmapBounds of {crop_width}x{crop_height} at ({x}, {y}) do not lie inside the {width}x{height} picture.",
-            hint="Pass x, y, width and height, in pixels of the picture.",
+            hint="Pass x, y, width and height, in picture pixels.",
         )

@@ -100,7 +100,7 @@ def require_even(pixel_format: BitmapPixelFormat, width: int, height: int) -> No
     layout = find_layout(pixel_format)
     if pixel_format in VIDEO_FORMATS and (width % 2 or (layout.is_planar and height % 2)):
         raise InvalidArgumentError(
-            f"A {BitmapPixelFormat(pixel_format).name} picture cannot have the size {width}x{height}.",
+            f"{BitmapPixelFormat(pixel_format).name} pictures cannot have the size {width}x{height}.",
             hint="Make both sides even, because neighbouring pixels share colour.",
         )
 

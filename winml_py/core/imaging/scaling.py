@@ -379,7 +379,7 @@ class ShortestSide(Scaling):
 
 @dataclass(frozen=True, slots=True)
 class LongestSide(Scaling):
-    """The longer side becomes `pixels`, and the shorter one follows. It only limits a free side beside a fixed one.
+    """The longer side becomes `pixels`, and the shorter one follows. It only limits a free side next to a fixed one.
 
     Attributes:
         pixels: of the longer side.
@@ -437,7 +437,7 @@ class Keep(Scaling):
 
     Attributes:
         rounding: how a free side is rounded, which follows a fixed one.
-        multiple: what both sides are multiples of (GLPN); only the free one, beside a fixed one.
+        multiple: what both sides are multiples of (GLPN); only the free one, next to a fixed one.
         ends: what happens where the result is larger or smaller than the tensor.
     """
 

@@ -34,7 +34,7 @@ class VideoReader(Closeable):
     at the same time. The reader is closed by `close`, by `with`, or at the end of the video.
 
     Args:
-        source: the path of a video file; an open binary file, which is copied to a temporary file until the reader is
+        source: the path to a video file; an open binary file, which is copied to a temporary file until the reader is
             closed; or the number of a camera, 0 being the first.
         policy: what happens to a camera's frames while the program is busy. With `DROP_OLDEST` and `LATEST` a thread
             reads from the first request for a frame on, and a frame after dropped ones has `is_discontinuous`. Files

@@ -88,7 +88,7 @@ def require_whole_video(path: str, name: str) -> None:
     if stated > size:
         raise PictureError(
             f"{name} is cut off: the video has {size:,} bytes, but declares {stated:,}.",
-            hint="Copy or download it again. To keep the part that exists, run ffmpeg -i FILE -c copy NEW.mkv.",
+            hint="Copy or download it again. To keep what exists, run ffmpeg -i FILE -c copy NEW.mkv.",
         )
 
 

@@ -156,7 +156,7 @@ class MissingContracts:
             numbers = (*plan.contract.mean, *plan.contract.std, *(1 / factor for factor in plan.contract.factor))
             names = " and ".join(name for name in ("mean", "std", "factor") if getattr(plan.contract, name))
             meant = LearningModelPixelRange.ZERO_TO_ONE if max(numbers) <= 1 else LearningModelPixelRange.ZERO_TO255
-            text = f"The contract of the input {name!r} is {plan.contract.describe()}. {odd} " + (
+            text = f"The contract for the input {name!r} is {plan.contract.describe()}. {odd} " + (
                 f"No range fits its {names}."
                 if meant is plan.contract.pixel_range
                 else f"For {names} of {meant.name}, specify pixel_range=LearningModelPixelRange.{meant.name}."
@@ -167,7 +167,7 @@ class MissingContracts:
 
 
 def _describe_assumptions(name: str, contract: ImageContract, properties: BindProperties) -> str:
-    part = "the centre of the picture" if properties.bounds is None else "the given bounds"
+    part = "the picture's centre" if properties.bounds is None else "the given bounds"
     return (
         f"No image contract is specified for the input {name!r}. As in Windows ML, the library assumes "
         f"{_ORDERS[contract.pixel_format]}, {_RANGES[contract.pixel_range]}, cropped to {part}. Specify the contract, "

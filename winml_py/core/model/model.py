@@ -66,7 +66,7 @@ class LearningModel(Closeable, Object):
         """Loads a model from a path, from bytes, from a binary stream, or from a `ModelProto` of the package onnx.
 
         Args:
-            source: the path of an .onnx file, or of a folder as models are published in, whose other files state the
+            source: the path to an .onnx file, or to a folder as models are published in, whose other files state the
                 contract and the labels; the file's bytes (`bytes` are kept, not copied); an open binary stream,
                 which is read from its position to its end; or an `onnx.ModelProto`, which is copied, so that later
                 changes to it have no effect.
@@ -100,7 +100,7 @@ class LearningModel(Closeable, Object):
 
     @classmethod
     def load_from_file_path(cls, file_path: str | os.PathLike[str], /) -> Self:
-        """Loads a model from the path of an .onnx file; raises as `load` does."""
+        """Loads a model from the path to an .onnx file; raises as `load` does."""
         return cls._load_file(file_path, _NO_OPERATORS)
 
     @classmethod
@@ -119,7 +119,7 @@ class LearningModel(Closeable, Object):
         if not is_stream(stream):
             raise InvalidArgumentError(
                 f"Expected a path, bytes, a binary stream or an onnx.ModelProto, got {type_name(stream)}.",
-                hint="Pass the path of an .onnx file.",
+                hint="Pass the path to an .onnx file.",
             )
         data = read_bytes(stream, "The model stream", ModelNotFoundError)
         return cls._from_source(*BytesSource.open(data), operators)
@@ -257,7 +257,7 @@ class LearningModel(Closeable, Object):
     close = dispose
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles the path of the model's file with a digest of its contents, or the bytes if it has no file; includes
+        """Pickles the path to the model's file with a digest of its contents, or the bytes if it has no file; includes
         attached contracts and operators.
         """
         content = self._private_state

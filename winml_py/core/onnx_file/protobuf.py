@@ -20,7 +20,7 @@ ModelBytes = bytes | mmap
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 MAX_PROTOBUF_BYTES = 1_900_000_000
-"""From this many bytes on, weights go to a file beside the model: protobuf's own limit is 2 GiB."""
+"""From this many bytes on, weights go to a file next to the model: protobuf's own limit is 2 GiB."""
 
 
 class Field(NamedTuple):

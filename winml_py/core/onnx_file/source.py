@@ -25,7 +25,7 @@ _IN_MEMORY = "weights"  # the location of weights that have no file
 
 
 class Skeleton(NamedTuple):
-    """A model without its weights, or the path of its file.
+    """A model without its weights, or the path to its file.
 
     The weights stay in files in `folder`, to be mapped; if it is "", `files` has their contents, by the names in the
     model. `name` is the file in `folder` that this is the skeleton of, or "".
@@ -41,7 +41,7 @@ class Skeleton(NamedTuple):
 
     @property
     def path_or_bytes(self) -> str | bytes:
-        """The model with its weights: the path of its file, or its bytes."""
+        """The model with its weights: the path to its file, or its bytes."""
         if isinstance(self.model, str):
             return self.model
         return os.path.join(self.folder, self.name) if self.name else self.files[_IN_MEMORY]
@@ -155,11 +155,11 @@ class FileSource(NamedTuple):
         return _compute_digest(self.folder, self.read_data_stamps())
 
     def measure_mappable_size(self, header: Header) -> int:
-        """Bytes of weights, including those in files beside the model."""
+        """Bytes of weights, including those in files next to the model."""
         return self.measure_external_size(header) + sum(weight.size for weight in header.weights)
 
     def measure_external_size(self, header: Header) -> int:
-        """Bytes of the files beside the model that hold weights."""
+        """Bytes of the files next to the model that hold weights."""
         files = {weight.location for weight in header.weights if weight.location}
         return sum(os.path.getsize(os.path.join(self.folder, name)) for name in files)
 

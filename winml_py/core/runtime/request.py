@@ -42,7 +42,7 @@ class ModelOrigin(NamedTuple):
         size: bytes of the model file.
         total_size: bytes of the model file and its files of weights.
         mappable_weights: bytes of the weights that can be mapped, data files included; 0 if none may be.
-        path: the path of the model file; "" for a model in memory.
+        path: the path to the model file; "" for a model in memory.
         data_stamps: identify the versions of the model file and its files of weights.
         require_unchanged: refuses a compiled model if its files were replaced meanwhile.
     """

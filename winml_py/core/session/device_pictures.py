@@ -259,7 +259,7 @@ def _pad(graph: _PictureGraph, planes: Expression, colour: Expression) -> Expres
 
 
 class _PictureGraph(GraphWriter):
-    """Expressions as a separate model, with inputs, and with constants beside the nodes."""
+    """Expressions as a separate model, with inputs, and with constants next to the nodes."""
 
     def __init__(self) -> None:
         super().__init__("")

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     # Only the model's file states which of these an output is. With a union, every program would need an `isinstance`;
     # with `Any`, no type checker finds a misspelt name. This class has the members of all of them, and is accepted in
-    # place of each. The `Any` beside it keeps type checkers from calling an `isinstance` unnecessary.
+    # place of each. The `Any` next to it keeps type checkers from calling an `isinstance` unnecessary.
     class _AnyOutput(  # type: ignore[misc]
         tensors.TensorFloat,
         tensors.TensorFloat16Bit,
@@ -91,7 +91,7 @@ class ModelFacts(NamedTuple):
 NO_FACTS = ModelFacts()
 
 Labels = Sequence[str] | str | os.PathLike[str]
-"""The names of classes, by index, or the path of a file with them."""
+"""The names of classes, by index, or the path to a file with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class LearningModelEvaluationResult(Object):
 
     @property
     def source(self) -> Any:
-        """The item that `evaluate_many` evaluated: the caller's object, the path of a file in a folder, or a video's
+        """The item that `evaluate_many` evaluated: the caller's object, the path to a file in a folder, or a video's
         `VideoFrame`. None for a single evaluation. The result keeps it alive.
         """
         return self._source

@@ -368,8 +368,8 @@ class LearningModelSession(Closeable, Object):
             inputs: an iterable of items, or one item. An array is neither: pass `[array]`, or its rows:
                 `list(array)`, or `list(array[:, None])` if each input has a batch dimension.
                 An item is a mapping of names to values as `bind` takes them, a table, or for a model of one input the
-                value itself; it may also be the path of a table (.csv). A folder yields its pictures, a pattern
-                (`photos/**/*.jpg`) its files, both in natural order: 2 before 10; the path of a video, or a
+                value itself; it may also be the path to a table (.csv). A folder yields its pictures, a pattern
+                (`photos/**/*.jpg`) its files, both in natural order: 2 before 10; the path to a video, or a
                 `VideoReader`, yields its frames. Items are taken as late as possible.
             concurrency: threads; by default the cores this process may use. It helps most with
                 `options.intra_op_num_threads = 1`: then each thread has a separate core.

@@ -248,7 +248,7 @@ def read_value(feature: FeatureDescriptor, source: object, fast_decode: bool = F
         raise InvalidArgumentError(f"{path}: The file does not exist.", hint=suggest_path(path))
     takes = f"{feature.name} takes {feature.describe()}"
     problem = takes if os.path.exists(path) else f"No such file or folder exists, and {takes}"
-    raise InvalidArgumentError(f"{path}: {problem}.", hint="Pass an array, or the path of a .npy or .csv file.")
+    raise InvalidArgumentError(f"{path}: {problem}.", hint="Pass an array, or the path to a .npy or .csv file.")
 
 
 _HOW_TO_WRITE = "Separate numbers with commas, and use decimal points (1.5,2). Write one item per row, and no header."

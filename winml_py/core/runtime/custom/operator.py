@@ -174,11 +174,11 @@ class ModelOperators(NamedTuple):
                 libraries.append(os.path.abspath(os.fsdecode(operator)))
                 if not os.path.isfile(libraries[-1]):
                     raise ModelNotFoundError(
-                        f"The library {libraries[-1]} does not exist.", hint="Pass the path of a shared library."
+                        f"The library {libraries[-1]} does not exist.", hint="Pass the path to a shared library."
                     )
             else:
                 raise InvalidArgumentError(
-                    f"Expected a CustomOperator or the path of a shared library, got {type_name(operator)}.",
+                    f"Expected a CustomOperator or the path to a shared library, got {type_name(operator)}.",
                     hint="Call CustomOperator(function, name, domain, outputs=[...]).",
                 )
         return cls(tuple(functions.values()), tuple(libraries))

@@ -122,7 +122,7 @@ def _refuse_casts_of_inputs(model: openvino.Model) -> None:
 
 # A compiled model of OpenVINO on disk: compiled once, then mapped by every session of every process.
 #
-# Loading it takes a fifth to a half of the time of compiling, and memory holds the weights once beside the mapped file,
+# Loading it takes a fifth to a half of the time of compiling, and memory holds the weights once besides the mapped one,
 # not twice.
 
 

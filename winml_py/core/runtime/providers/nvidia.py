@@ -51,7 +51,7 @@ def _query(fields: str, *options: str) -> list[list[str]]:
 
 
 def _find_program() -> str:
-    """The path of the program, or "". By a name alone, Windows would first find one in the working directory."""
+    """The path to the program, or "". By a name alone, Windows would first find one in the working directory."""
     name = "nvidia-smi.exe" if sys.platform == "win32" else "nvidia-smi"
     folders = filter(os.path.isabs, os.environ.get("PATH", "").split(os.pathsep))
     return next(filter(os.path.isfile, (os.path.join(folder, name) for folder in folders)), "")

@@ -1,7 +1,7 @@
 """Windows ML's catalogue of providers, in the package `windowsml`, read in a separate process.
 
 The catalogue lists the providers that Windows has for the machine's hardware, and the libraries of the installed ones.
-Each is then tried like a plugin, by the path of its library. Nothing is downloaded.
+Each is then tried like a plugin, by the path to its library. Nothing is downloaded.
 
 This was written for windowsml 2.5. With 2.7.2021a0 under Wine, the catalogue opens and is empty; providers have only
 been tried with a substitute. Releasing the catalogue crashes the interpreter on some machines, even at exit

@@ -78,7 +78,7 @@ class LearningModel(_LearningModel):
     def load_from_file_path(
         cls, file_path: str | os.PathLike[str], operator_provider: ILearningModelOperatorProvider | None = None, /
     ) -> Self:
-        """Loads a model from the path of an .onnx file."""
+        """Loads a model from the path to an .onnx file."""
         return cls._load_file(file_path, _read_operators(operator_provider))
 
     @classmethod
