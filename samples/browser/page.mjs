@@ -1,6 +1,6 @@
 // A picture that is dropped, chosen or comes from the camera, and what a model with a built-in contract makes of it.
 //
-// It needs two things beside it, and then nothing from the network:
+// It needs two things next to it, and then nothing from the network:
 //   model.onnx    of `winml-py contract MODEL --build-in --answers auto --output model.onnx`;
 //                 index.html?model=other.onnx takes another. The page checks the model's samples.
 //   dist/         the folder of that name in the package onnxruntime-web from npm, 1.30.0.

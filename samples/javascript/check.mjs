@@ -1,6 +1,6 @@
 // Does a model give its known answers here? In Node and in browsers.
 //
-// `winml-py run MODEL PICTURE --record` writes folders test_data_set_0, test_data_set_1, ... beside a model: the pixels
+// `winml-py run MODEL PICTURE --record` writes folders test_data_set_0, test_data_set_1, ... next to a model: the pixels
 // of pictures, for a model with a built-in contract, and the answers. In a folder with onnxruntime-node or
 // onnxruntime-web from npm:
 //
@@ -73,12 +73,12 @@ function difference(answer, tensor) {
 }
 
 /**
- * Evaluates the samples beside a model, and lists the outputs that differ from their answers: the sample's number, the
+ * Evaluates the samples next to a model, and lists the outputs that differ from their answers: the sample's number, the
  * output's name, and by how much it differs. With an empty list, the model answers here as where it was made.
  *
  * @param ort onnxruntime-node or onnxruntime-web
  * @param session an InferenceSession of the model
- * @param read reads a file beside the model as a Uint8Array, or gives null if there is none
+ * @param read reads a file next to the model as a Uint8Array, or gives null if there is none
  * @returns the number of samples, and the list: { count, wrong }
  */
 export async function check(ort, session, read) {

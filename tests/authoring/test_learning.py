@@ -236,7 +236,7 @@ def test_half_a_pixel_is_rounded_as_the_function_rounds_it(is_longest: bool) -> 
         ("whole_into", r"at most, for a \d+x\d+ picture"),
         ("by_a_factor", r"at most, for a \d+x\d+ picture"),
         ("padded_between", "gray levels on average"),
-        ("padded_first", "pads before it scales"),
+        ("padded_first", "pads before scaling"),
         ("equalised", "corrects each picture's contrast"),
         ("turned", "mirrors or rotates the picture"),
         ("bright_sized", r"its tensor has a different size for a \d+x\d+ picture"),

@@ -148,7 +148,7 @@ def test_a_missing_output_is_no_agreement() -> None:
     agreement = compare_outputs({"a": np.ones(2)}, {}, FLOAT_TOLERANCE)
     assert agreement.error == float("inf")
     assert not agreement.is_good
-    assert str(agreement).startswith("the results are empty, or differ in shape, in whole numbers or texts")
+    assert str(agreement).startswith("the results are empty, or differ in shape, whole numbers, texts")
 
 
 def test_maps_sequences_and_integers_are_compared() -> None:
