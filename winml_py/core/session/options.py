@@ -309,7 +309,7 @@ class LearningModelSessionOptions(Object):
     running kernel: if the run has not stopped half a second later, the process is killed, and the session is unusable.
     Starting the process takes about half a second; an evaluation takes some tens of microseconds more, and copies each
     input and output. Operators in Python cannot be isolated. On a GPU, tensors stay in the host's memory.
-    docs/security.md says what is promised.
+    docs/security.md says what is guaranteed.
     """
 
     tuned_for = Setting(lambda: MappingProxyType({}), _convert_to_texts)
