@@ -134,6 +134,7 @@ def match_inputs(model: LearningModel, values: Mapping[str, Any], *, any_name: b
         InvalidArgumentError: a name is no input's, or that of the same input as another; or a file cannot be read.
         PictureError: a file is not a picture.
     """
+    require_type(values, Mapping, "Pass a dict of input names and values.")
     features = NameMap({feature.name: feature for feature in model.input_features})
     outputs = NameMap({feature.name: feature for feature in model.output_features})
     is_renamed = any_name and len(features) == len(values) == 1

@@ -418,6 +418,8 @@ def test_a_model_and_itself_with_its_contract_built_in(models: tuple[str, str], 
     assert compare(*loaded, {"image": picture}).outputs[0].largest == 0
     with pytest.raises(InvalidArgumentError, match="No inputs were passed"):
         compare(*loaded, [])
+    with pytest.raises(InvalidArgumentError, match=r"got numpy\.ndarray\. Pass a dict"):
+        compare(*loaded, np.zeros((1, 1, 28, 28), np.float32))
 
 
 @pytest.mark.parametrize("shape", [(1, 3, 8, 8), ("n", 3, 8, 8), (2, 3, 8, 8)])

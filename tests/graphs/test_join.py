@@ -220,12 +220,15 @@ def test_both_are_closed_on_request() -> None:
 def test_links_that_do_not_fit() -> None:
     wrong = data([node("Neg", "w", "v")], [tensor("w", [2, 5])], [tensor("v", [2, 5])])
     whole = data([node("Neg", "w", "v")], [tensor("w", ["n", 4], INT64)], [tensor("v", ["n", 4], INT64)])
+    ends = [tensor(name, ["n", 4]) for name in "wv"]
+    passing = data([node("Neg", "w", "v")], ends[:1], ends)
     for second, source, target, message in (
         (LINEAR, "yy", "x", "The first model has no output 'yy' to link. Did you mean 'y'?"),
         (LINEAR, "y", "bb", "The second model has no input 'bb' to link. Did you mean 'b'?"),
         (LINEAR, "y", "b", "The output 'y' is Float n x 4, but the input 'b' takes Float 3."),
         (wrong, "y", "w", "The output 'y' is Float n x 4, but the input 'w' takes Float 2 x 5."),
         (whole, "y", "w", "The output 'y' is Float n x 4, but the input 'w' takes Int64 n x 4."),
+        (passing, "y", "w", "The input 'w' is also an output of the second model, so it cannot be linked."),
     ):
         with pytest.raises(InvalidArgumentError, match=re.escape(message)) as refused:
             join(SCALE, second, {source: target})

@@ -41,9 +41,7 @@ def found(levels: Array, **options: Any) -> vision.TextLines:
     model.contracts["x"] = GRAY
     # Windows ML's gray is a weighted sum, in which a level may lose one.
     result = LearningModelSession(model).evaluate_features({"x": Image.fromarray(levels)})
-    return vision.text_lines(
-        result, threshold=0.3 * 255, lowest_score=options.pop("lowest_score", 0.5) * 255, **options
-    )
+    return vision.text_lines(result, **{"threshold": 0.3 * 255, "lowest_score": 0.5 * 255} | options)
 
 
 def drawn(*lines: tuple[tuple[float, float], tuple[float, float], float], size: tuple[int, int] = (960, 736)) -> Array:
@@ -94,7 +92,7 @@ def test_no_lines() -> None:
     assert lines.cut(Image.new("RGB", (960, 736))) == []
     faint = drawn(((300, 200), (100, 20), 0)) // 2
     assert len(found(faint)) == 0
-    assert len(found(faint, lowest_score=0.4)) == 1
+    assert len(found(faint, lowest_score=0.4 * 255)) == 1
 
 
 @HAS_RAPIDOCR
@@ -224,8 +222,13 @@ def test_results_of_other_models_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="Expected one map of scores, got 3 maps"):
         vision.text_lines(result)
     for growth in (0, -1, math.nan, math.inf):
-        with pytest.raises(InvalidArgumentError, match="growth above 0"):
+        with pytest.raises(InvalidArgumentError, match="growth cannot be"):
             found(drawn(), growth=growth)
+    for option, value in (("threshold", math.nan), ("lowest_score", "0.5"), ("dilates", 3)):
+        with pytest.raises(InvalidArgumentError, match=rf"{option} cannot be .*\. Pass"):
+            found(drawn(), **{option: value})
+    with pytest.raises(InvalidArgumentError, match=r"index of the picture cannot be 0\.5"):
+        found(drawn(), picture=0.5)
 
 
 @HAS_RAPIDOCR

@@ -73,6 +73,12 @@ def list_sizes(model: ModelProto) -> list[TensorShapeProto.Dimension]:
 def _require_links(first: LearningModel, second: LearningModel, links: Mapping[str, str]) -> None:
     outputs = {feature.name: feature for feature in first.output_features}
     inputs = {feature.name: feature for feature in second.input_features}
+    passed_on = {feature.name for feature in second.output_features} & set(links)
+    if passed_on:
+        raise InvalidArgumentError(
+            f"The input {min(passed_on)!r} is also an output of the second model, so it cannot be linked.",
+            hint="Insert an Identity node between the input and the output.",
+        )
     for target, source in links.items():
         if source not in outputs:
             hint = did_you_mean(source, outputs)

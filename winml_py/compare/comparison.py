@@ -46,8 +46,8 @@ class OutputDifference:
     Attributes:
         name: the output's name.
         largest: the largest difference; infinite for other shapes, and if numbers became NaN or infinite.
-        relative: the largest difference over the largest magnitude of its channel; infinite where numbers that are not
-            floats differ, and with NaN or infinity.
+        relative: the largest difference over the largest magnitude of its channel; infinite where whole numbers, also
+            as floats, differ, and with NaN or infinity.
         not_finite: how many numbers are NaN or infinite, in the first and in the second.
     """
 

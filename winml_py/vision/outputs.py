@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..core.base.arguments import require_type
+from ..core.base.arguments import require_type, require_whole_number
 from ..core.base.arrays import Array
 from ..core.contracts.labels import require_labels
 from ..core.imaging.picture_placement import PicturePlacement
@@ -49,6 +49,7 @@ def find_placement(
 ) -> PicturePlacement:
     """Where a picture of the batch lay in the tensor."""
     require_type(result, LearningModelEvaluationResult, "Pass the result of session.evaluate(binding).")
+    require_whole_number(picture, "The index of the picture")
     if placement is not None:
         return placement
     placements = result.placements

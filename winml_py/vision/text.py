@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..core.base.arguments import require_type, require_whole_number
+from ..core.base.arguments import require_bool, require_type, require_whole_number
 from ..core.base.arrays import Array
 from ..core.imaging.picture_placement import PicturePlacement
 from ..core.session.result import LearningModelEvaluationResult
@@ -137,8 +138,8 @@ def text_lines(
         placement: where the picture lies in the tensor, for programs that tensorize it themselves.
 
     Raises:
-        InvalidArgumentError: no output or several are maps, the map has several channels, or the placement of the
-            picture in the tensor is not known.
+        InvalidArgumentError: no output or several are maps, the map has several channels, the placement of the picture
+            in the tensor is not known, or a number is out of range.
         EvaluationError: numbers that are not finite.
     """
     import cv2
@@ -147,8 +148,10 @@ def text_lines(
     stack = select_picture(require_one_map(result, output)[1], picture)
     if len(stack) != 1:
         raise InvalidArgumentError(f"Expected one map of scores, got {len(stack)} maps.", hint=_HINT)
-    if not 0 < growth < math.inf:
-        raise InvalidArgumentError(f"Expected a growth above 0, got {growth!r}.", hint="Omit it, or pass 1.6.")
+    for name, number in (("threshold", threshold), ("lowest_score", lowest_score), ("growth", growth)):
+        if not isinstance(number, Real) or not math.isfinite(number) or (name == "growth" and number <= 0):
+            raise InvalidArgumentError(f"The {name} cannot be {number!r}.", hint=f"Omit {name}, or pass a number.")
+    dilates = require_bool(dilates, "dilates")
     require_finite(scores := np.asarray(stack[0], np.float32))
     core = cv2.dilate((scores > threshold).astype(np.uint8), np.ones((1 + dilates, 1 + dilates), np.uint8))
     contours, _ = cv2.findContours(core, cv2.RETR_LIST, cv2.CHAIN_APPROX_SIMPLE)

@@ -88,7 +88,7 @@ def test_a_column_for_each_input(session: LearningModelSession, library: str) ->
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_all_columns_for_a_matrix(library: str) -> None:
-    columns = {"a": [1, 2], "sex": [1.5, None], "age": [True, False]}
+    columns = {"name": [1, 2], "column_names": [1.5, None], "columns": [True, False]}  # what the libraries call theirs
     if library == "pandas with objects":
         table: Any = pandas.DataFrame(columns).astype(object)
     else:
@@ -169,6 +169,8 @@ def test_a_table_that_does_not_fit_a_matrix() -> None:
         matrix.evaluate_features({"x": np.zeros((1, 3), np.float32), "z": [1]})
     with pytest.raises(InvalidArgumentError, match="got none"):
         matrix.evaluate_features(pandas.DataFrame())
+    with pytest.raises(InvalidArgumentError, match="a with 1 values, a with 1 values"):
+        matrix.evaluate_features(pandas.DataFrame([[1, 2]], columns=["a", "a"]))
     # No value for an output: the engine would write to a copy.
     with pytest.raises(InvalidBindingError, match="cannot be bound"):
         matrix.evaluate_features({"x": np.zeros((3, 3), np.float32), "y": frame()["age"]})

@@ -66,8 +66,9 @@ def read_table(value: Any, feature: FeatureDescriptor) -> Array:
     tensor_class, shape = TENSOR_CLASSES.get(feature.tensor_kind), tuple(feature.shape)
     if tensor_class is None:  # `prepare` says so, unless the input takes any type
         return np.asarray(value)
-    columns = {getattr(value, "name", None) or feature.name: value}
-    if is_table(value) or isinstance(value, Mapping):
+    if not is_table(value) and not isinstance(value, Mapping):
+        columns = {getattr(value, "name", None) or feature.name: value}
+    else:
         columns = _list_columns(value)
         if len(shape) == 2 and shape[1] not in (-1, len(columns)):
             raise SizeMismatchError(
@@ -80,11 +81,16 @@ def read_table(value: Any, feature: FeatureDescriptor) -> Array:
 
 
 def _list_columns(table: Any) -> dict[str, Any]:
-    names = list(table if isinstance(table, Mapping) else getattr(table, "column_names", table.columns))
-    columns = {str(name): table[name] for name in names}
+    if isinstance(table, Mapping):
+        names, values = list(table), list(table.values())
+    elif hasattr(type(table), "column_names"):  # pyarrow's, whose columns may have one name
+        names, values = table.column_names, table.columns
+    else:
+        names, values = list(table.columns), [table[name] for name in table.columns]
+    columns = {str(name): column for name, column in zip(names, values, strict=True)}
     if len(columns) < len(names) or len(set(map(len, columns.values()))) != 1:
-        found = ", ".join(f"{name} with {len(table[name])} values" for name in names) or "none"
-        raise InvalidArgumentError(f"Expected columns with unique names and equal lengths, got {found}.")
+        found = ", ".join(f"{name} with {len(column)} values" for name, column in zip(names, values, strict=True))
+        raise InvalidArgumentError(f"Expected columns with unique names and equal lengths, got {found or 'none'}.")
     return columns
 
 

@@ -242,8 +242,10 @@ def _require_batches(features: Sequence[FeatureDescriptor]) -> None:
     """
     dimensions = []
     for feature in features:
-        shape = feature.shape if isinstance(feature, ShapedDescriptor) else ()
-        if not isinstance(feature, ShapedDescriptor) or not shape or shape[0] != -1:
+        if not isinstance(feature, ShapedDescriptor):
+            problem = f"{feature.name} ({feature.expects()}) has no batch dimension"
+            raise InvalidArgumentError(f"Items cannot be batched: {problem}.", hint="Omit batch.")
+        if feature.shape[:1] != (-1,):
             raise InvalidArgumentError(
                 f"Items cannot be batched: the first dimension of {feature.name} is fixed ({feature.expects()}).",
                 hint="Omit batch. To free the dimension, set options.batch_size_override = 0, or change the model.",

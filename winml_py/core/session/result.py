@@ -278,7 +278,7 @@ def read_numbers(result: LearningModelEvaluationResult, name: str) -> Array | No
     if can_export_dlpack(value):
         return as_host_array(value)
     feature = result._facts.outputs.get(name)
-    if not isinstance(feature, TensorFeatureDescriptor) or feature.shape.count(-1) > 1:
+    if not isinstance(feature, TensorFeatureDescriptor) or not feature.has_rank or feature.shape.count(-1) > 1:
         return None
     if type(value) is list and value and isinstance(value[0], (int, float)):
         return np.array(value).reshape(feature.shape)

@@ -84,7 +84,8 @@ _RULES: tuple[tuple[str, type[WinMLError], str, str], ...] = (
         r"Could not find an implementation for|No corresponding Numpy type",
         NotSupportedError,
         "ONNX Runtime reported: {text}.",
-        "For bfloat16, float64 or int4, cast to float32 in the model: around the node, or after the output.",
+        "For bfloat16, float64 or int4, cast to float32 in the model: around the node, or after the output. For other "
+        "types, use an older opset (for winml_py.operators, opset=...).",
     ),
     (
         r"Conflicting free dimension overrides",
