@@ -225,7 +225,7 @@ def test_results_of_other_models_are_refused() -> None:
         with pytest.raises(InvalidArgumentError, match="growth cannot be"):
             found(drawn(), growth=growth)
     for option, value in (("threshold", math.nan), ("lowest_score", "0.5"), ("dilates", 3)):
-        with pytest.raises(InvalidArgumentError, match=rf"{option} cannot be .*\. Pass"):
+        with pytest.raises(InvalidArgumentError, match=f"{option} cannot be"):
             found(drawn(), **{option: value})
     with pytest.raises(InvalidArgumentError, match=r"index of the picture cannot be 0\.5"):
         found(drawn(), picture=0.5)
