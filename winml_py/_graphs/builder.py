@@ -316,7 +316,7 @@ def make_tensor_descriptor(name: str, description: str, kind: TensorKind, shape:
     """A tensor descriptor; a size of -1 is free, and a text is a free size with a name."""
     require_name(name, "The feature name")
     if not is_text(description):
-        raise InvalidArgumentError(f"The description of {name} cannot be {description!r}.", hint="Pass text.")
+        raise InvalidArgumentError(f"The description of {name} cannot be {description!r}.", hint="Pass a string.")
     kind = require_member(TensorKind, kind, f"The element type of {name}")
     sizes = [shape] if isinstance(shape, str) else list(shape)
     names = tuple(size if isinstance(size, str) else "" for size in sizes)

@@ -221,9 +221,9 @@ class ImageOutput(OutputSlot):
         require_pictures(array, self._contract, self._descriptor)
         if len(array) != len(self._bitmaps):
             raise SizeMismatchError(
-                f"The model variable {self._descriptor.name} has {len(array)} pictures, but {len(self._bitmaps)} "
-                "are bound to it.",
-                hint="Bind as many frames as the batch holds.",
+                f"The model variable {self._descriptor.name} takes a batch of {len(array)} pictures, but "
+                f"{len(self._bitmaps)} are bound to it.",
+                hint="Bind one frame for each picture in the batch.",
             )
         for tensor, bitmap in zip(array, self._bitmaps, strict=True):
             bitmap.is_valid = True
