@@ -23,6 +23,7 @@ from helpers.pictures import encode, write_video
 from helpers.profiles import DISPLAY_P3, colour_profile, gamma, standard
 from helpers.sessions import open_binding
 from winml_py import (
+    BitmapAlphaMode,
     BitmapBounds,
     BitmapPixelFormat,
     ClosedError,
@@ -337,6 +338,9 @@ def test_fast_decode_of_other_files_and_bounds_is_exact(identity: LearningModelB
     value = ImageFeatureValue.load(jpeg, fast_decode=True)
     np.testing.assert_array_equal(bound(identity, value, properties), exact)
     np.testing.assert_array_equal(value.to_numpy(), SoftwareBitmap.load(jpeg).to_numpy())
+    value = ImageFeatureValue.load(encode(Image.new("RGBA", (2, 1), (100, 50, 25, 128)), "PNG"), fast_decode=True)
+    straight = SoftwareBitmap.convert(value.video_frame.software_bitmap, RGBA8, BitmapAlphaMode.STRAIGHT)
+    assert straight.to_numpy()[0, 0].tolist() == [100, 50, 25, 128]
 
 
 def test_fast_decode_of_what_is_no_picture(tmp_path: Path, identity: LearningModelBinding) -> None:

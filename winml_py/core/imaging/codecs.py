@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from ...enums import BitmapPixelFormat
+from ...enums import BitmapAlphaMode, BitmapPixelFormat
 from ...errors import InvalidArgumentError, PictureError, PictureNotFoundError, WinMLError
 from ..base.arguments import is_stream, read_bytes, refuse_address, suggest_path
 from ..base.arrays import Pixels
@@ -154,15 +154,15 @@ class EncodedPicture:
             self._data = file.read()
         self.max_pixels = max_pixels
 
-    def decode(self, shrink: float = 1) -> tuple[Pixels, BitmapPixelFormat]:
-        """The pixels.
+    def decode(self, shrink: float = 1) -> tuple[Pixels, BitmapPixelFormat, BitmapAlphaMode]:
+        """The pixels, with straight alpha, as files hold it.
 
         Args:
             shrink: the factor by which the caller will shrink the picture. A JPEG is then decoded at a half, a quarter
                 or an eighth of its sides, but never below twice the size that the caller wants.
         """
         reduction = next((part for part in (8, 4, 2) if shrink >= 2 * part), 1)
-        return decode(self._data, self.max_pixels, reduction, self._name)
+        return *decode(self._data, self.max_pixels, reduction, self._name), BitmapAlphaMode.STRAIGHT
 
 
 @contextmanager
