@@ -255,6 +255,14 @@ def test_wait_reads_every_frame_and_starts_no_thread(camera: Camera) -> None:
 
 
 @pytest.mark.parametrize("policy", [FramePolicy.DROP_OLDEST, FramePolicy.LATEST])
+def test_files_always_wait(policy: FramePolicy, tmp_path: Path) -> None:
+    write_video(tmp_path / "a.avi", range(0, 200, 10), "MJPG")
+    reader = VideoReader(tmp_path / "a.avi", policy=policy, kept=1)
+    assert (reader.is_ready, reader.policy) == (True, FramePolicy.WAIT)
+    assert (sum(1 for _ in reader), reader.dropped) == (20, 0)
+
+
+@pytest.mark.parametrize("policy", [FramePolicy.DROP_OLDEST, FramePolicy.LATEST])
 def test_the_end_of_a_source_comes_after_its_frames(camera: Camera, policy: FramePolicy) -> None:
     reader = VideoReader(0, policy=policy)
     began(reader, camera, 1)

@@ -38,7 +38,7 @@ class VideoReader(Closeable):
             closed; or the number of a camera, 0 being the first.
         policy: what happens to a camera's frames while the program is busy. With `DROP_OLDEST` and `LATEST` a thread
             reads from the first request for a frame on, and a frame after dropped ones has `is_discontinuous`. Files
-            always wait: leave it out for them.
+            always wait, whatever the policy.
         kept: with `DROP_OLDEST`, the most frames that wait to be read.
 
     Raises:
@@ -64,7 +64,8 @@ class VideoReader(Closeable):
         policy: FramePolicy = FramePolicy.WAIT,
         kept: int = 8,
     ) -> None:
-        self._policy = require_member(FramePolicy, policy, "The reader's policy")
+        policy = require_member(FramePolicy, policy, "The reader's policy")
+        self._policy = policy if isinstance(source, int) else FramePolicy.WAIT
         self._kept = require_whole_number(kept, "The number of frames to keep", 1)
         self._capture = _Capture(source)
         self._live: _LiveFrames | None = None
@@ -92,7 +93,7 @@ class VideoReader(Closeable):
 
     @property
     def policy(self) -> FramePolicy:
-        """What happens to frames while the program is busy."""
+        """What happens to frames while the program is busy; always `WAIT` for a file."""
         return self._policy
 
     @property
