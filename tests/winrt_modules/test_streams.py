@@ -87,6 +87,11 @@ def test_writers_collect_until_they_store_and_readers_take_what_they_loaded() ->
     used = Buffer(8)
     used.length = 2
     writer.write_bytes(used)
+    assert stream.clone_stream().write(used) == 2
+    assert (stream.size, CryptographicBuffer.create_from_byte_array(used).length) == (2, 2)
+    stream.size = 0
+    with pytest.raises(InvalidArgumentError, match="holds 2 bytes, but the picture needs 4"):
+        SoftwareBitmap.create_copy_from_buffer(used, BitmapPixelFormat.BGRA8, 1, 1)
     assert writer.write_string("é") == 2
     with pytest.raises(InvalidArgumentError, match="cannot be written"):
         writer.write_string("\ud800")
@@ -94,9 +99,9 @@ def test_writers_collect_until_they_store_and_readers_take_what_they_loaded() ->
     assert writer.store_async().get() == 4
     reader = DataReader(stream.get_input_stream_at(0))
     assert reader.load_async(3).get() == 3
-    target = bytearray(2)
-    reader.read_bytes(target)
-    assert target == b"\0\0"
+    room, target = Buffer(2), bytearray(2)
+    reader.read_bytes(room)
+    assert bytes(room) == b"\0\0"
     with pytest.raises(InvalidArgumentError, match="Expected 2 bytes, but 1 are loaded") as short:
         reader.read_bytes(target)
     assert short.value.hresult == 0x8000000B

@@ -48,7 +48,7 @@ class Buffer(ByteArray):
     @classmethod
     def from_bytes(cls, data: object) -> Self:
         """A buffer with a copy of bytes, all in use."""
-        memory = view_as_bytes(data)
+        memory = view_used_bytes(data)
         buffer = cls(len(memory))
         buffer[:] = memory
         buffer.length = len(memory)
@@ -72,6 +72,11 @@ class Buffer(ByteArray):
 
     def __bytes__(self) -> bytes:
         return self[: self._length].tobytes()
+
+
+def view_used_bytes(buffer: object) -> memoryview:
+    """As `view_as_bytes`; of a `Buffer`, only the bytes in use."""
+    return view_as_bytes(buffer)[: buffer.length if isinstance(buffer, Buffer) else None]
 
 
 class MemoryBufferReference(ByteArray, Closeable):

@@ -14,7 +14,7 @@ from ...errors import IllegalCallError, InvalidArgumentError
 from ..base.arguments import require_member, require_type, require_whole_number
 from ..base.arrays import Pixels, as_unmasked_array
 from ..base.async_operation import AsyncOperation
-from ..base.buffers import BitmapBuffer, Buffer, view_as_bytes
+from ..base.buffers import BitmapBuffer, Buffer, view_as_bytes, view_used_bytes
 from ..base.messages import type_name
 from ..base.winrt_object import Closeable, Object
 from . import codecs
@@ -259,11 +259,11 @@ class SoftwareBitmap(Object, Closeable):
     create_copy_with_alpha_from_buffer = create_copy_from_buffer
 
     def copy_from_buffer(self, source: object, /) -> None:
-        """Copies pixels from a buffer, which must be at least as large as the picture."""
+        """Copies pixels from a buffer, whose part in use must be at least as large as the picture."""
         pixels = self.to_numpy()
         if self.is_read_only:
             raise InvalidArgumentError("The bitmap is read-only.", hint="Copy it first: SoftwareBitmap.copy(bitmap).")
-        data = view_as_bytes(source)
+        data = view_used_bytes(source)
         if data.nbytes < pixels.nbytes:
             raise InvalidArgumentError(f"The buffer holds {data.nbytes} bytes, but the picture needs {pixels.nbytes}.")
         pixels[:] = np.frombuffer(data[: pixels.nbytes], pixels.dtype).reshape(pixels.shape)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ....core.base.buffers import Buffer
+from ....core.base.buffers import Buffer, view_used_bytes
 from ...system import Array, UInt8
-from ..storage.streams import to_bytes
 
 __all__ = ["CryptographicBuffer"]
 
@@ -28,4 +27,4 @@ class CryptographicBuffer:
     @staticmethod
     def copy_to_byte_array(buffer: object, /) -> Array:
         """The bytes of a buffer; for a `Buffer`, those in use."""
-        return Array(UInt8, to_bytes(buffer))
+        return Array(UInt8, view_used_bytes(buffer))

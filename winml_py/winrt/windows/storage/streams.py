@@ -13,7 +13,7 @@ from typing import BinaryIO, Protocol, TypeVar
 from ....core.base.arguments import require_member, require_whole_number
 from ....core.base.async_operation import AsyncOperation
 from ....core.base.buffers import Buffer as Buffer
-from ....core.base.buffers import view_as_bytes
+from ....core.base.buffers import view_as_bytes, view_used_bytes
 from ....core.base.winrt_object import Closeable
 from ....errors import (
     E_BOUNDS,
@@ -78,11 +78,6 @@ def start_opening(path: Path, access_mode: FileAccessMode, make: Callable[[Binar
     return start(lambda: make(require_existing(path, "file").open("rb" if is_read else "r+b")))
 
 
-def to_bytes(buffer: object) -> bytes:
-    """The bytes of a buffer; for a `Buffer`, those in use."""
-    return bytes(buffer) if isinstance(buffer, Buffer) else bytes(view_as_bytes(buffer))
-
-
 class _SharedFile:
     """An open file that several streams read and write; it is closed with the last of them."""
 
@@ -144,11 +139,11 @@ class IRandomAccessStream(Closeable):
         return data
 
     def write(self, data: object, /) -> int:
-        """Writes bytes at the position; returns how many."""
+        """Writes bytes at the position, of a `Buffer` those in use; returns how many."""
         shared = self._open(to_write=True)
         with shared.lock:
             shared.file.seek(self._position)
-            written = shared.file.write(view_as_bytes(data))
+            written = shared.file.write(view_used_bytes(data))
             shared.file.flush()
             self._position += written
         return written
@@ -259,6 +254,8 @@ class DataReader:
                 hresult=E_BOUNDS,
             )
         room[:] = self._loaded[: len(room)]
+        if isinstance(value, Buffer):
+            value.length = len(room)
         self._loaded = self._loaded[len(room) :]
 
 
@@ -280,7 +277,7 @@ class DataWriter:
 
     def write_bytes(self, value: object, /) -> None:
         """Collects the bytes of a buffer."""
-        self._collected += to_bytes(value)
+        self._collected += view_used_bytes(value)
 
     def write_string(self, value: str, /) -> int:
         """Collects a text in UTF-8, and returns the number of bytes."""
