@@ -362,8 +362,10 @@ def test_a_locked_bitmap_shares_its_memory() -> None:
 
 def test_alpha_stays_where_nothing_else_is_asked_for() -> None:
     source = SoftwareBitmap.from_array(noise(4, 3, 4), RGBA8, STRAIGHT)
+    source.dpi_x, source.dpi_y, source.max_pixels = 72.0, 144.0, 100
     for copy in (SoftwareBitmap.copy(source), SoftwareBitmap.convert(source, BGRA8), source.get_read_only_view()):
         assert copy.bitmap_alpha_mode is STRAIGHT
+        assert (copy.dpi_x, copy.dpi_y, copy.max_pixels) == (72.0, 144.0, 100)
     ignored = SoftwareBitmap.convert(source, RGBA8, BitmapAlphaMode.IGNORE)
     np.testing.assert_array_equal(ignored.to_numpy(), source.to_numpy())
     assert SoftwareBitmap.load(PICTURES / "cat.jpg").bitmap_alpha_mode is STRAIGHT
@@ -392,7 +394,19 @@ def test_copies_between_alpha_modes_change_the_colours() -> None:
 def test_a_decoder_tells_what_it_decodes() -> None:
     decoder = decoder_of(encode(Image.fromarray(noise(5, 4)), "JPEG", dpi=(72, 144)))
     assert (decoder.pixel_width, decoder.pixel_height, decoder.frame_count) == (5, 4, 1)
-    assert (decoder.dpi_x, decoder.dpi_y) == (72, 144)
+    bitmap = decoder.get_software_bitmap_async().get()
+    assert (decoder.dpi_x, decoder.dpi_y) == (bitmap.dpi_x, bitmap.dpi_y) == (72, 144)
+    stream = InMemoryRandomAccessStream()
+    encoder = BitmapEncoder.create_async(BitmapEncoder.jpeg_encoder_id, stream).get()
+    encoder.set_software_bitmap(bitmap)
+    encoder.flush_async().get()
+    again = BitmapDecoder.create_async(stream).get()
+    assert (again.dpi_x, again.dpi_y) == (72, 144)
+    assert decoder_of(encode(Image.fromarray(noise(5, 4)), "TIFF", dpi=(1 << 20, 0))).dpi_x == 96
+    bitmap.dpi_x = float("inf")
+    encoder.set_software_bitmap(bitmap)
+    with pytest.raises(PictureError, match="cannot be written as JPEG"):
+        encoder.flush_async().get()
     assert decoder.bitmap_pixel_format is BGRA8
     assert decoder.bitmap_alpha_mode is BitmapAlphaMode.IGNORE
     assert repr(decoder) == "<BitmapDecoder JPEG 5x4>"

@@ -233,7 +233,8 @@ class SoftwareBitmap(Object, Closeable):
         )
         pixels = convert(source.to_numpy(), source.bitmap_pixel_format, pixel_format)
         pixels = convert_alpha(pixels, pixel_format, source.bitmap_alpha_mode, alpha_mode)
-        return cls.from_array(pixels.copy() if pixels is source.to_numpy() else pixels, pixel_format, alpha_mode)
+        pixels = pixels.copy() if pixels is source.to_numpy() else pixels
+        return _keep_facts(cls.from_array(pixels, pixel_format, alpha_mode), source)
 
     @classmethod
     def copy(cls, source: SoftwareBitmap, /) -> SoftwareBitmap:
@@ -292,7 +293,7 @@ class SoftwareBitmap(Object, Closeable):
         """A read-only bitmap over the same pixels."""
         pixels = self.to_numpy().view()
         pixels.flags.writeable = False
-        return type(self).from_array(pixels, self._format, self._alpha)
+        return _keep_facts(type(self).from_array(pixels, self._format, self._alpha), self)
 
     def lock_buffer(self, mode: BitmapBufferAccessMode, /) -> BitmapBuffer:
         """Returns the memory as WinRT does, read-only with `READ`; `to_numpy` is simpler.
@@ -339,6 +340,11 @@ class SoftwareBitmap(Object, Closeable):
 
     def __repr__(self) -> str:
         return f"<SoftwareBitmap {self._format.name} {self._width}x{self._height}>"
+
+
+def _keep_facts(copy: SoftwareBitmap, source: SoftwareBitmap) -> SoftwareBitmap:
+    copy.dpi_x, copy.dpi_y, copy.max_pixels = source.dpi_x, source.dpi_y, source.max_pixels
+    return copy
 
 
 def encode_png(image: Image, longest: int) -> bytes:

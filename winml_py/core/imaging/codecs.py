@@ -651,7 +651,7 @@ def encode(image: Image, file: BinaryIO, kind: str, **options: object) -> None:
         image = image.convert("L" if image.mode == "L" else "RGB")
     try:
         image.save(file, kind, **options)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError, OverflowError, struct.error) as error:
         if getattr(error, "errno", None):  # the file's, not the format's
             raise
         raise PictureError(f"The picture cannot be written as {kind}: {error}.") from error

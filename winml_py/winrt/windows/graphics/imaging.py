@@ -71,7 +71,8 @@ class BitmapFrame:
         with self._open() as image:
             self._codec = image.format or ""
             self._size = image.size
-            self._dpi = tuple(float(number) for number in image.info.get("dpi", (96.0, 96.0)))
+            dpi = map(float, image.info.get("dpi", (96.0, 96.0)))
+            self._dpi = tuple(number if 0 < number < 1 << 16 else 96.0 for number in dpi)  # a file may state any
             self._has_alpha = image.has_transparency_data
             self._is_gray = image.mode != "P" and len(image.getbands()) == 1
             self._orientation = codecs.read_orientation(image)
@@ -184,6 +185,7 @@ class BitmapFrame:
             image = ImageOps.exif_transpose(image)
         decoded = codecs.read_stored_pixels(_crop(_flip_and_rotate(image, transform), transform))
         bitmap = SoftwareBitmap.from_array(*decoded, self.bitmap_alpha_mode)
+        bitmap.dpi_x, bitmap.dpi_y = self._dpi
         return SoftwareBitmap.convert(bitmap, pixel_format or self.bitmap_pixel_format, alpha_mode)
 
     def __repr__(self) -> str:
