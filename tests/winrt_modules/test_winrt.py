@@ -12,6 +12,7 @@ from PIL import Image
 
 from helpers.paths import PICTURES
 from helpers.pictures import encode
+from helpers.profiles import gamma, gray_profile
 from winml_py import (
     BitmapAlphaMode,
     BitmapPixelFormat,
@@ -421,6 +422,16 @@ def test_decoding_gives_the_pixels_of_the_file(channels: int, pixel_format: Bitm
     assert bitmap.bitmap_alpha_mode is (STRAIGHT if channels == 4 else BitmapAlphaMode.IGNORE)
     expected = SoftwareBitmap.from_pil(Image.fromarray(pixels))
     np.testing.assert_array_equal(bitmap.to_numpy(), SoftwareBitmap.convert(expected, pixel_format).to_numpy())
+
+
+@pytest.mark.parametrize(("dtype", "key"), [(np.uint8, 7), (np.uint16, 40000)])
+def test_gray_files_with_a_transparent_level(dtype: type, key: int) -> None:
+    for options in ({}, {"icc_profile": gray_profile(gamma(1.0))}):
+        data = encode(Image.fromarray(np.array([[key, 65]], dtype)), transparency=key, **options)
+        decoded = decoder_of(data).get_software_bitmap_async().get()
+        assert decoded.bitmap_pixel_format is BGRA8
+        for bitmap in (decoded, SoftwareBitmap.load(data)):
+            assert bitmap.to_numpy()[..., 3].tolist() == [[0, 255]]
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))

@@ -442,10 +442,14 @@ def read_stored_pixels(image: Image, name: str = _PILLOW_IMAGE) -> tuple[Pixels,
         InvalidArgumentError: numbers without a defined range.
     """
     _correct_tiff(image)
+    has_transparent_level = isinstance(image.info.get("transparency"), int)  # bytes are those of a palette
     if is_wide_gray(image):
-        return to_eight_bits(_read_wide_gray(image)), BitmapPixelFormat.GRAY8
+        pixels = to_eight_bits(_read_wide_gray(image))
+        if has_transparent_level:
+            return np.dstack((pixels, pixels, pixels, _read_wide_alpha(image))), BitmapPixelFormat.RGBA8
+        return pixels, BitmapPixelFormat.GRAY8
     is_signed = _find_tiff_tags(image).get(SAMPLE_FORMAT) == (2,)
-    if image.mode in ("1", "L") and not is_signed:
+    if image.mode in ("1", "L") and not is_signed and not has_transparent_level:
         return np.array(image.convert("L")), BitmapPixelFormat.GRAY8
     if image.mode in WITHOUT_RANGE or is_signed:
         opened = "image" if name == _PILLOW_IMAGE else "PIL.Image.open(path)"
@@ -472,6 +476,11 @@ def _read_wide_gray(image: Image) -> Pixels:
         if tags.get(PHOTOMETRIC, 0) == 0:  # black is the largest number
             levels = ~levels
     return levels
+
+
+def _read_wide_alpha(image: Image) -> Pixels:
+    """The alpha of such an image with one transparent level, which Pillow compares with levels of 8 bits."""
+    return np.where(_read_wide_gray(image) == image.info["transparency"], np.uint8(0), np.uint8(255))
 
 
 def _find_tiff_tags(image: Image) -> Mapping[int, Any]:
@@ -561,8 +570,8 @@ def convert_to_srgb(image: Image) -> Image:
     except ImageCms.PyCMSError as error:  # a profile for other channels than the image has
         logger.warning("Ignoring a colour profile that does not fit its picture: %s", error)
         return image
-    if image.has_transparency_data and not is_wide:
-        alpha = image.convert("RGBA").getchannel("A")
+    if image.has_transparency_data:
+        alpha = fromarray(_read_wide_alpha(image)) if is_wide else image.convert("RGBA").getchannel("A")
         converted = converted.convert("RGB")
         converted.putalpha(alpha)
     return converted

@@ -74,7 +74,7 @@ class BitmapFrame:
             dpi = map(float, image.info.get("dpi", (96.0, 96.0)))
             self._dpi = tuple(number if 0 < number < 1 << 16 else 96.0 for number in dpi)  # a file may state any
             self._has_alpha = image.has_transparency_data
-            self._is_gray = image.mode != "P" and len(image.getbands()) == 1
+            self._is_gray = image.mode != "P" and len(image.getbands()) == 1 and not self._has_alpha
             self._orientation = codecs.read_orientation(image)
 
     @contextmanager
