@@ -110,13 +110,14 @@ def test_the_first_page_has_lines_to_try(service: Service) -> None:
         ("/models/loop", SEVEN, 400, "Use /v2/models/NAME/infer"),
         ("/models/nothing", SEVEN, 404, "There is no model 'nothing'"),
         ("/models/digits", None, 405, "Expected POST, got GET. The page / shows calls."),
+        *((path, b"", 405, "got POST. The page / shows calls.") for path in ("/v2", "/v2/models", "/v2/health/live")),
         ("/nothing", None, 404, "Not Found"),
     ],
 )
 def test_what_is_refused(service: Service, path: str, body: bytes | None, status: int, words: str) -> None:
     answer = service.ask(path, body)
     assert (answer.status, words in answer.facts["error"]) == (status, True), answer.body
-    assert answer.headers.get("allow") == ("POST" if status == 405 else None)
+    assert ("allow" in answer.headers) is (status == 405)
 
 
 @pytest.mark.parametrize("kind", ["multipart/form-data; boundary=x", "application/x-www-form-urlencoded"])
