@@ -300,10 +300,10 @@ def test_what_the_system_refuses_is_an_error_of_ours(tmp_path: Path) -> None:
 
 
 def test_wrong_values_are_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="fractions"):
-        Array(UInt8, [1.9])
-    with pytest.raises(InvalidArgumentError):
-        Array(UInt8, [300])
+    for elements in ([1.9], [300], np.array([300]), np.array([-1]), [np.int64(256)], ["1"]):
+        with pytest.raises(InvalidArgumentError, match=r"uint8 cannot be made .* Choose a type"):
+            Array(UInt8, elements)
+    assert (Array(UInt8, np.array([True, 255, 0])), Array(UInt8, [])) == ([1, 255, 0], [])
     with pytest.raises(InvalidArgumentError, match="a capacity of 0 bytes or more"):
         Buffer(-1)
     with pytest.raises(NotBoundError):

@@ -40,12 +40,14 @@ class Array(np.ndarray[Any, Any]):
             return np.frombuffer(initializer, dtype).copy().view(cls)
         elements = initializer if isinstance(initializer, np.ndarray) else list(initializer)
         try:
-            if dtype.kind in "iu" and np.asarray(elements).dtype.kind == "f":
-                raise TypeError("these have fractions")
+            given = np.asarray(elements)  # numpy wraps its own integers, and reads text as numbers
+            if given.size and dtype.kind in "iu" and (given.dtype.kind in "fU" or (given.astype(dtype) != given).any()):
+                raise TypeError("some are not whole numbers in its range")
             return np.array(elements, dtype).reshape(-1).view(cls)
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidArgumentError(
-                f"An Array of {dtype.name} cannot be made from these elements: {error}."
+                f"An Array of {dtype.name} cannot be made from these elements: {error}.",
+                hint="Choose a type that holds all of them, such as Int64, Double or String.",
             ) from error
 
     def __eq__(self, other: object) -> bool:
