@@ -169,6 +169,12 @@ class TestTheSameAnswers:
                 np.testing.assert_array_equal(came, x)
                 assert came.dtype == x.dtype
 
+    def test_maps_that_differ_in_the_sign_of_a_zero(self) -> None:
+        with isolated(winml_models.zipmap(INT64)) as made:
+            for number in (0.0, -0.0):
+                (scores,) = made.evaluate_features({"X": np.float32([[number, 1, 2]])}).outputs["Y"]
+                assert str(scores[0]) == str(number)
+
     def test_strings_maps_and_sequences(self) -> None:
         with isolated(winml_models.id_tensor_string()) as session:
             name = next(iter(session.model.input_features)).name
