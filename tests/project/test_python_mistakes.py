@@ -40,6 +40,7 @@ from winml_py.results import AsyncOperation
 DIGITS, SEVEN = str(MODELS / "digits.onnx"), PICTURES / "seven.png"
 RGB8, BGRA8 = BitmapPixelFormat.RGB8, BitmapPixelFormat.BGRA8
 PIXELS, FRAME = np.zeros((2, 2, 3), np.uint8), VideoFrame(BGRA8, 2, 2)
+VIEW = SoftwareBitmap(BGRA8, 2, 2).get_read_only_view()
 TWO_SIZES = ImageFeatureValue([VideoFrame(BGRA8, 4, 3), VideoFrame(BGRA8, 2, 5)])
 WIDE_GRAY = Image.new("I", (2, 2), 4000)
 IMAGE = unary(shape=("n", 3, 2, 2), denotation="IMAGE")
@@ -96,6 +97,7 @@ from io import BytesIO
 import winml_py
 from winml_py import *
 from winml_py.compare import compare
+from winml_py.experimental import LearningModelBuilder
 from winml_py.winrt.windows.graphics.imaging import BitmapBufferAccessMode
 """
 
@@ -141,6 +143,16 @@ TAUGHT = (
     ("ImageContract('BGR8')", "Pass BitmapPixelFormat.RGB8, BitmapPixelFormat.BGR8 or BitmapPixelFormat.GRAY8"),
     ("ImageContract.imagenet().with_pixel_format(BitmapPixelFormat.GRAY8)", "a mean and std for each colour channel"),
     ("model.contracts.__setitem__('image', ImageContract.imagenet())", "set the contract's pixel_format to GRAY8."),
+    (
+        "setattr(LearningModelSessionOptions(), 'tuning', {'foo': 1})",
+        "'foo'. See help(LearningModelSessionOptions).",
+    ),
+    (
+        "setattr(LearningModelSessionOptions(), 'isolation', {'foo': 1})",
+        "'foo'. See help(LearningModelSessionOpt",
+    ),
+    ("winml_py.operators.Relu([[1.0, 2.0], [3.0]])", "Give all rows one length."),
+    ("LearningModelBuilder.create(17).inputs.add_constant('c', [[1, 2], [3]])", "Give all rows one length."),
     # Files
     (
         "LearningModel.load('https://a.com/b.onnx')",
@@ -163,6 +175,8 @@ TAUGHT = (
         "LearningModel.load(MODELS / 'blur.onnx')",
         "LearningModel.load(MODELS, file='blur.onnx')",
     ),
+    ("labels_of('a\\0.txt')", "with labels: embedded null byte. Write one name per line."),
+    ("labels_of('a\\0.json')", "embedded null byte. Check the file."),
     ("ImageFeatureValue.load(PICTURES / 'sevn.png')", f"no such picture. Did you mean {SEVEN}?"),
     ("next(iter(session.evaluate_many(MODELS.parent / 'modelz'))).outputs", f"folder. Did you mean {MODELS}?"),
     ("read_contract({'image_processor_type': 'ViTImageProcesor'})", "did you mean ViTImageProcessor?"),
@@ -205,6 +219,8 @@ TAUGHT = (
         "SoftwareBitmap.copy(bitmap)",
         "SoftwareBitmap.copy(strided_view().get_read_only_view()).copy_from_buffer(bytes(64))",
     ),
+    ("VIEW.copy_to(VIEW)", "Pass a copy: SoftwareBitmap.copy(bitmap).", "VIEW.copy_to(SoftwareBitmap.copy(VIEW))"),
+    ("FRAME.copy_to_async(FRAME, (0, 0, 1, 1)).get()", "got tuple. Pass BitmapBounds(x, y, width, height)."),
     # Binding pictures
     ("bind(IMAGE, FRAME, {'BitmapPixelFormat': RGB8})", "ImageFeatureValue.from_array(array, pixel_format)"),
     (

@@ -10,6 +10,7 @@ from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
 
 from ..core.base.agreement import as_numpy
 from ..core.base.arguments import is_text
+from ..core.base.arrays import as_unmasked_array
 from ..core.base.messages import did_you_mean, type_name
 from ..core.base.winrt_object import Object, private_state
 from ..errors import InvalidArgumentError
@@ -207,7 +208,7 @@ class LearningModelOperator(Object):
 
 def as_constant(value: object, name: str) -> TensorProto:
     """A tensor, array, number or list as a constant of a graph; Python's floats become float32."""
-    array = np.asarray(as_numpy(value))
+    array = as_unmasked_array(as_numpy(value))
     if not hasattr(value, "dtype") and array.dtype == np.float64:
         array = array.astype(np.float32)
     if array.dtype.kind in "UO" and all(isinstance(element, str) for element in array.flat):

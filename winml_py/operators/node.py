@@ -9,7 +9,7 @@ import numpy as np
 from onnx import AttributeProto, NodeProto, TensorProto, TypeProto, helper, numpy_helper
 
 from ..core.base.agreement import as_numpy
-from ..core.base.arrays import Array, DType
+from ..core.base.arrays import Array, DType, as_unmasked_array
 from ..core.base.messages import did_you_mean
 from ..core.features.containers import cast_numbers
 from ..core.features.tensor import Tensor
@@ -136,7 +136,7 @@ def _is_untyped(value: object) -> bool:
 
 def _as_array(value: Any, dtype: DType | None) -> Array:
     """A number as an array of a type; without one, of float32, int64 or bool."""
-    array = np.asarray(value)
+    array = as_unmasked_array(value)
     if isinstance(value, np.generic) or array.dtype.kind not in "biuf":
         return array
     if dtype is None:

@@ -278,10 +278,13 @@ _HOST = (1, 3, 11, 13)  # kDLCPU, kDLCUDAHost, kDLROCMHost, kDLCUDAManaged: the 
 
 
 def as_unmasked_array(value: Any) -> Array:
-    """`np.asarray`, which would drop the mask of a masked array: that is refused with InvalidArgumentError."""
+    """`np.asarray`; InvalidArgumentError for a masked array, whose mask it drops, and for rows of unequal length."""
     if isinstance(value, np.ndarray) and hasattr(value, "mask"):
         raise InvalidArgumentError("Expected an array without a mask.", hint="Pass array.filled(value).")
-    return np.asarray(value)
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise InvalidArgumentError(f"Expected an array: {error}", hint="Give all rows one length.") from error
 
 
 def can_export_dlpack(value: object) -> bool:

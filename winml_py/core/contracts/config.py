@@ -34,14 +34,14 @@ def read_config(source: Source, list_key: str = "") -> Config:
     if isinstance(source, Mapping):
         return Config("The config", source)
     path = get_source_name(source)
-    is_yaml = path.endswith((".yml", ".yaml"))
+    kind = "YAML" if path.endswith((".yml", ".yaml")) else "JSON"
     try:
         with open_text(source) as file:
-            values = _load_yaml(file) if is_yaml else json.load(file)
+            values = _load_yaml(file) if kind == "YAML" else json.load(file)
     except OSError as error:
         raise make_open_error(source, error) from error
     except (ValueError, RecursionError) as error:
-        raise InvalidArgumentError(f"{path}: Expected valid {'YAML' if is_yaml else 'JSON'}: {error}.") from error
+        raise InvalidArgumentError(f"{path}: Expected valid {kind}: {error}.", hint="Check the file.") from error
     if list_key and isinstance(values, list):
         values = {list_key: values}
     if not isinstance(values, dict):

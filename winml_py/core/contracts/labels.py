@@ -82,9 +82,9 @@ def _read_lines(path: str) -> tuple[str, ...]:
             text = file.read()
     except OSError as error:
         raise make_open_error(path, error) from error
-    except UnicodeDecodeError as error:
+    except ValueError as error:  # not UTF-8, or NUL in the path
         raise InvalidArgumentError(
-            f"{path}: Expected UTF-8 text with labels.", hint="Write one name per line."
+            f"{path}: Expected UTF-8 text with labels: {error}.", hint="Write one name per line."
         ) from error
     require_no_pointer(text[:64].encode(), path, "labels", InvalidArgumentError)
     return tuple(line.strip() or line.strip("\r") for line in text.rstrip("\r\n").split("\n"))

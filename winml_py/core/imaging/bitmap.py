@@ -284,6 +284,8 @@ class SoftwareBitmap(Object, Closeable):
     def copy_to(self, bitmap: SoftwareBitmap, /) -> None:
         """Copies the pixels to a bitmap of the same size, converted to its format."""
         target = bitmap.to_numpy()
+        if bitmap.is_read_only:
+            raise InvalidArgumentError("The bitmap is read-only.", hint="Pass a copy: SoftwareBitmap.copy(bitmap).")
         if (bitmap.pixel_width, bitmap.pixel_height) != (self._width, self._height):
             raise InvalidArgumentError(f"Expected a bitmap of the same size as {self!r}, got {bitmap!r}.")
         pixels = convert(self.to_numpy(), self._format, bitmap.bitmap_pixel_format)
@@ -448,7 +450,7 @@ class VideoFrame(Closeable, Object):
         """
         source, target = self._bitmap, frame.software_bitmap
         if target.is_read_only:
-            raise InvalidArgumentError("The destination frame is read-only.")
+            raise InvalidArgumentError("The destination frame is read-only.", hint="Pass a frame over a copy of it.")
         where = destination_bounds or BitmapBounds(0, 0, target.pixel_width, target.pixel_height)
         require_inside(where, target.pixel_width, target.pixel_height)
         part = source_bounds or compute_center_crop(source.pixel_width, source.pixel_height, where.width, where.height)

@@ -21,7 +21,7 @@ from ...enums import (
     TensorLayout,
 )
 from ...errors import InvalidArgumentError, InvalidBindingError
-from ..base.arguments import require_bool, require_member
+from ..base.arguments import require_bool, require_member, require_type
 from ..base.arrays import Array, DType, Sides, Size
 from .scaling import CropRatio, CropToAspect, Ends, Fit, Scaling, Stretch, require_size
 
@@ -629,6 +629,7 @@ def compute_center_crop(width: int, height: int, model_width: int, model_height:
 
 def require_inside(bounds: BitmapBounds, width: int, height: int) -> None:
     """Refuses a crop that is empty or extends beyond the picture: InvalidBindingError. Windows ML does not check."""
+    require_type(bounds, BitmapBounds, "Pass BitmapBounds(x, y, width, height).")
     x, y, crop_width, crop_height = bounds
     if min(x, y) < 0 or min(crop_width, crop_height) < 1 or x + crop_width > width or y + crop_height > height:
         raise InvalidBindingError(

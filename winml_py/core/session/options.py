@@ -73,7 +73,10 @@ class Setting(Generic[T, S]):
         return value
 
     def __set__(self, options: object, value: S) -> None:
-        vars(options)[self._name] = self._check(value, self._name)
+        try:
+            vars(options)[self._name] = self._check(value, self._name)
+        except TypeError as error:  # a mapping with other keys than the fields of a class
+            raise InvalidArgumentError(f"{self._name}: {error}.", hint=f"See help({self._owner.__name__}).") from error
 
     def read_json(self, value: Any) -> Any:
         """What a program sets for a value from JSON, which has enums by their names.

@@ -71,8 +71,8 @@ class BitmapFrame:
         with self._open() as image:
             self._codec = image.format or ""
             self._size = image.size
-            dpi = map(float, image.info.get("dpi", (96.0, 96.0)))
-            self._dpi = tuple(number if 0 < number < 1 << 16 else 96.0 for number in dpi)  # a file may state any
+            # A file may state any number, but encoders write only some.
+            self._dpi = tuple(dpi if 0 < dpi < 1 << 16 else 96.0 for dpi in map(float, image.info.get("dpi", (96, 96))))
             self._has_alpha = image.has_transparency_data
             self._is_gray = image.mode != "P" and len(image.getbands()) == 1 and not self._has_alpha
             self._orientation = codecs.read_orientation(image)
