@@ -151,8 +151,8 @@ TAUGHT = (
         "setattr(LearningModelSessionOptions(), 'isolation', {'foo': 1})",
         "'foo'. See help(LearningModelSessionOpt",
     ),
-    ("winml_py.operators.Relu([[1.0, 2.0], [3.0]])", "Give all rows one length."),
-    ("LearningModelBuilder.create(17).inputs.add_constant('c', [[1, 2], [3]])", "Give all rows one length."),
+    ("winml_py.operators.Relu([[1.0, 2.0], [3.0]])", "Give all rows the same length."),
+    ("LearningModelBuilder.create(17).inputs.add_constant('c', [[1, 2], [3]])", "Give all rows the same length."),
     # Files
     (
         "LearningModel.load('https://a.com/b.onnx')",

@@ -565,7 +565,7 @@ def test_exit_codes(tmp_path: Path) -> None:
             words = require_failure(4, "serve", MODELS / "digits.onnx", "--host", host, "--port", number)
             assert f"The port {number} is not available on {host}: " in words
     words = require_failure(2, "serve", MODELS / "digits.onnx", MODELS / "digits.onnx")
-    assert "Another model is already named digits. Write NAME=" in words
+    assert "Another model is already named digits. To choose a different name, pass NAME=" in words
     two = (MODELS / "digits.onnx", MODELS / "shapes.onnx", "--labels", MODELS / "digits.labels.txt")
     assert "can be used with only one model. For several, put a labels.txt" in require_failure(2, "serve", *two)
     words = require_failure(4, "serve", MODELS / "digits.onnx", "--port", 0, "--allow-host", "http://x y/")

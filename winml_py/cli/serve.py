@@ -101,6 +101,8 @@ def _name_models(words: Iterable[str]) -> dict[str, str]:
         for file in list_models(path if equals else word):
             name = stated_name if equals else Path(file).name.removesuffix(".onnx")
             if name in files:
-                raise click.UsageError(f"{file}: Another model is already named {name}. To choose a different name, pass NAME={file}.")
+                raise click.UsageError(
+                    f"{file}: Another model is already named {name}. To choose a different name, pass NAME={file}."
+                )
             files[name] = file
     return files

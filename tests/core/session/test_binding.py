@@ -519,7 +519,7 @@ def test_a_read_only_picture_is_no_output(picture: LearningModelBinding) -> None
 
 def test_frames_for_another_batch_are_refused() -> None:
     made = open_session(unary(shape=("n", 3, 4, 6), denotation="IMAGE"))
-    with pytest.raises(SizeMismatchError, match="has 2 pictures, but 1 are bound to it"):
+    with pytest.raises(SizeMismatchError, match="takes a batch of 2 pictures, but 1 are bound to it"):
         made.evaluate_features(
             {"x": np.zeros((2, 3, 4, 6), np.float32), "y": VideoFrame(BitmapPixelFormat.BGRA8, 6, 4)}
         )

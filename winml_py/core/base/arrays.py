@@ -284,7 +284,7 @@ def as_unmasked_array(value: Any) -> Array:
     try:
         return np.asarray(value)
     except ValueError as error:
-        raise InvalidArgumentError(f"Expected an array: {error}", hint="Give all rows one length.") from error
+        raise InvalidArgumentError(f"Expected an array: {error}", hint="Give all rows the same length.") from error
 
 
 def can_export_dlpack(value: object) -> bool:
