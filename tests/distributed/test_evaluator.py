@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import re
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,10 @@ from winml_py import (
     CorruptModelError,
     ImageContract,
     InvalidArgumentError,
+    InvalidBindingError,
     InvalidDeviceError,
     LearningModel,
+    LearningModelSession,
     LearningModelSessionOptions,
     SoftwareBitmap,
 )
@@ -207,6 +210,32 @@ def test_numbers_that_do_not_fit_are_errors_of_their_row(tmp_path: Path) -> None
         assert "does not fit x, which takes Int32" in evaluate({"x": unfit})["error"][0]
     path.write_bytes(unary("Neg", (1, 2), TensorProto.FLOAT16))
     assert "takes Float16" in Evaluator(path)({"x": np.float64([[1, 1e6]])})["error"][0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "table", "expected"),
+    [
+        (TensorProto.INT64, {"a": np.array([9007199254740993]), "b": np.array([5.0])}, [9007199254740993, 5]),
+        (TensorProto.INT64, {"a": np.array([9007199254740993], np.uint64), "b": [5]}, [9007199254740993, 5]),
+        (TensorProto.FLOAT, {"a": [None], "b": [5]}, [np.nan, 5]),
+        (TensorProto.STRING, {"a": ["bob"], "b": [np.nan]}, "takes String.*got bob, nan. Convert the column"),
+        (TensorProto.FLOAT, {"a": np.array(["2020-01-01"], "M8[D]"), "b": [1]}, "got 2020-01-01, 1"),
+        (TensorProto.FLOAT, {"a": np.array([3 + 2j]), "b": [4.0]}, "got .3.2j., 4.0"),
+        (TensorProto.FLOAT, {"a": ["3"], "b": [4.0]}, "got 3, 4.0"),
+    ],
+)
+def test_columns_become_a_row_as_those_of_a_table_do(kind: int, table: Any, expected: Any) -> None:
+    frame = pytest.importorskip("pandas").DataFrame(table)
+    model = LearningModel.load(unary("Identity", ("n", 2), kind))
+    answered = Evaluator(model, columns={"x": ["a", "b"]})(table)
+    with LearningModelSession(model) as session:
+        if isinstance(expected, str):
+            assert re.search(expected, answered["error"][0])
+            with pytest.raises(InvalidBindingError):
+                session.evaluate_features(frame)
+        else:
+            np.testing.assert_array_equal(answered["y"], [expected])
+            np.testing.assert_array_equal(session.evaluate_features(frame)["y"].to_numpy(), [expected])
 
 
 def test_dimensions_in_another_order_are_not_scrambled(tmp_path: Path) -> None:

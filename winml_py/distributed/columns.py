@@ -13,7 +13,6 @@ import numpy as np
 
 from ..core.base.agreement import as_numpy
 from ..core.base.arrays import Array, DType
-from ..core.features.containers import cast_numbers
 from ..core.features.descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
@@ -21,6 +20,7 @@ from ..core.features.descriptors import (
     TensorFeatureDescriptor,
 )
 from ..core.features.pictures import ImageFeatureValue
+from ..core.features.tables import convert_cells
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.model.model import LearningModel
 from ..enums import BitmapPixelFormat, TensorKind
@@ -46,9 +46,9 @@ def convert_cell(feature: FeatureDescriptor, cell: Any) -> Any:
     is_file = isinstance(cell, (str, bytes, bytearray, os.PathLike)) and not takes_text
     if is_file or not isinstance(feature, ShapedDescriptor):
         return cell
-    array = np.asarray(cell)
-    if array.dtype == object and any(element is None for element in array.flat):  # numpy takes None for NaN
+    if cell is None:
         raise InvalidBindingError(f"The row has no value for {feature.name}.")
+    array = np.asarray(cell, object if takes_text else None)  # among texts, numpy makes a text of a missing one
     if isinstance(feature, ImageFeatureDescriptor) and array.dtype == np.uint8 and array.ndim in (2, 3):
         channels = array.shape[2] if array.ndim == 3 else 1
         return ImageFeatureValue.from_array(array, _FORMATS.get(channels, BitmapPixelFormat.RGB8))
@@ -56,22 +56,22 @@ def convert_cell(feature: FeatureDescriptor, cell: Any) -> Any:
 
 
 def _convert_numbers(feature: ShapedDescriptor, array: Array) -> Array:
-    """A row of numbers in the input's type and shape. Floats may be rounded; others must keep their values."""
+    """A row in the input's type and shape, with the elements that a table would give."""
     missing_axes = max(0, len(feature.shape) - array.ndim)
     if missing_axes and array.ndim < 2:
         shape: tuple[int, ...] = (1, *feature.shape[1:])
     else:  # not reshaped: axes in another order would be mixed up. Bind refuses sizes that do not fit.
         shape = (1,) * missing_axes + array.shape
+    elements = convert_cells(array, TENSOR_CLASSES[feature.tensor_kind].dtype)
     try:
-        numbers = cast_numbers(array, TENSOR_CLASSES[feature.tensor_kind].dtype)
-        row = None if numbers is None else numbers.reshape(shape)
-    except (TypeError, ValueError) as error:
+        if elements is None:
+            raise ValueError(f"got {', '.join(map(str, array.flat[:9])):.60}")
+        return elements.reshape(shape)
+    except ValueError as error:
         raise InvalidBindingError(
-            f"The row does not fit {feature.name}, which takes {feature.expects()}: {error}."
+            f"The row does not fit {feature.name}, which takes {feature.expects()}: {error}.",
+            hint="Convert the column, and fill missing cells as in training. Only floats can be missing, as NaN.",
         ) from error
-    if row is None:
-        raise InvalidBindingError(f"The input {feature.name} takes {feature.expects()}, but a row has {array.dtype}.")
-    return row
 
 
 @dataclass(frozen=True)

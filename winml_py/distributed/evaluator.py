@@ -167,7 +167,7 @@ class Evaluator(Closeable):
                 )
         if isinstance(source, str):
             return list(batch[source])
-        return [np.array(row) for row in zip(*(batch[column] for column in source), strict=True)]
+        return [np.array(row, object) for row in zip(*(batch[column] for column in source), strict=True)]
 
     def _evaluate_rows(self, rows: Sequence[Mapping[str, Any] | WinMLError]) -> EvaluationStream:
         threads = os.environ.get("OMP_NUM_THREADS", "")  # where Ray, Dask and Spark state a worker's share of threads

@@ -11,7 +11,7 @@ from onnx import AttributeProto, NodeProto, TensorProto, TypeProto, helper, nump
 from ..core.base.agreement import as_numpy
 from ..core.base.arrays import Array, DType, as_unmasked_array
 from ..core.base.messages import did_you_mean
-from ..core.features.containers import cast_numbers
+from ..core.features.tables import convert_cells
 from ..core.features.tensor import Tensor
 from ..core.runtime.ort.schemas import infer_outputs
 from ..errors import InvalidArgumentError
@@ -141,7 +141,7 @@ def _as_array(value: Any, dtype: DType | None) -> Array:
         return array
     if dtype is None:
         return array.astype(np.float32) if array.dtype.kind == "f" else array
-    converted = cast_numbers(array, dtype)
+    converted = convert_cells(array, dtype)
     if converted is None:
         raise InvalidArgumentError(
             f"{value!r} cannot be represented in the type of the input, {dtype}.",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...enums import TensorKind
-from ..base.arrays import Array, DType, as_host_array, as_unmasked_array, can_export_dlpack
+from ..base.arrays import as_host_array, as_unmasked_array, can_export_dlpack
 from ..base.messages import type_name
 from .descriptors import (
     FeatureDescriptor,
@@ -97,17 +97,6 @@ def _is_in_range(value: Any, limit: float) -> bool:
     except OverflowError:
         return False
     return abs(number) < limit if math.isfinite(number) else math.isnan(number) or bool(value == number)
-
-
-def cast_numbers(array: Array, dtype: DType) -> Array | None:
-    """Numbers in another type; None where one cannot be an element of it, losing nothing but precision."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        numbers = array.astype(dtype)
-    if dtype.kind == "f":
-        is_kept = np.array_equal(np.isfinite(numbers), np.isfinite(array.astype(np.float64)))
-    else:
-        is_kept = np.array_equal(numbers, array)
-    return numbers if is_kept else None
 
 
 def _convert_element(element: object, descriptor: FeatureDescriptor) -> Any:

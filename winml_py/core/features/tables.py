@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import InvalidArgumentError, InvalidBindingError, MissingInputError, SizeMismatchError
 from ..base.arrays import Array, DType
 from ..base.messages import did_you_mean, type_name
-from .containers import NUMBERS, cast_numbers
+from .containers import NUMBERS
 from .descriptors import FeatureDescriptor, TensorFeatureDescriptor
 from .tensor_classes import TENSOR_CLASSES
 
@@ -96,9 +96,9 @@ def _list_columns(table: Any) -> dict[str, Any]:
 
 def _read_column(name: str, column: Any, feature: FeatureDescriptor, dtype: DType) -> Array:
     array = np.asarray(column)
-    elements = _convert_cells(array, dtype)
+    elements = convert_cells(array, dtype)
     if elements is None:
-        row = next(row for row in range(len(array)) if _convert_cells(array[row : row + 1], dtype) is None)
+        row = next(row for row in range(len(array)) if convert_cells(array[row : row + 1], dtype) is None)
         (cell,) = array[row : row + 1].tolist()
         raise InvalidBindingError(
             f"The column {name} contains {cell!r:.60} ({type_name(cell)}) in row {row}, but the model variable "
@@ -109,7 +109,7 @@ def _read_column(name: str, column: Any, feature: FeatureDescriptor, dtype: DTyp
     return elements
 
 
-def _convert_cells(cells: Array, dtype: DType) -> Array | None:
+def convert_cells(cells: Array, dtype: DType) -> Array | None:
     """Cells as elements of a type; None where one cannot be an element, losing nothing but precision."""
     if dtype.kind == "O":
         return cells if all(isinstance(cell, str) for cell in cells.flat) else None
@@ -122,4 +122,12 @@ def _convert_cells(cells: Array, dtype: DType) -> Array | None:
             limits = np.iinfo(dtype)
             return cells.astype(dtype) if all(limits.min <= number <= limits.max for number in cells) else None
         cells = np.array(numbers)
-    return cast_numbers(cells, dtype) if cells.dtype.kind in "biuf" else None
+    if cells.dtype.kind not in "biuf":
+        return None
+    with np.errstate(invalid="ignore", over="ignore"):
+        elements = cells.astype(dtype)
+    if dtype.kind == "f":
+        is_kept = np.array_equal(np.isfinite(elements), np.isfinite(cells))
+    else:
+        is_kept = np.array_equal(elements, cells)
+    return elements if is_kept else None
