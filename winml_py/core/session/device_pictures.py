@@ -259,12 +259,11 @@ def _pad(graph: _PictureGraph, planes: Expression, colour: Expression) -> Expres
 
 
 class _PictureGraph(GraphWriter):
-    """Expressions as a separate model, with inputs, and with constants next to the nodes."""
+    """Expressions as a separate model, with inputs."""
 
     def __init__(self) -> None:
         super().__init__("")
         self._inputs: list[onnx.ValueInfoProto] = []
-        self._tensors: list[onnx.TensorProto] = []
 
     def add_input(self, name: str, dtype: ScalarType, *shape: str | int) -> Expression:
         from onnx import helper
@@ -272,28 +271,10 @@ class _PictureGraph(GraphWriter):
         self._inputs.append(helper.make_tensor_value_info(name, onnx_type(dtype), shape))
         return Expression(self, name, dtype)
 
-    def node(
-        self, operator: str, *inputs: Expression | None, dtype: ScalarType, output: str = "", **attributes: Any
-    ) -> Expression:
-        from onnx import helper
-
-        name = output or f"v{len(self.nodes)}"
-        self.nodes.append(
-            helper.make_node(operator, [value.name if value else "" for value in inputs], [name], **attributes)
-        )
-        return Expression(self, name, dtype)
-
-    def constant(self, value: object, dtype: ScalarType) -> Expression:
-        from onnx import numpy_helper
-
-        name = f"c{len(self._tensors)}"
-        self._tensors.append(numpy_helper.from_array(np.asarray(value, dtype), name))
-        return Expression(self, name, dtype)
-
     def make_model(self, output: Expression) -> bytes:
         from onnx import helper
 
         outputs = [helper.make_tensor_value_info(output.name, output.onnx_type, ["n", None, None, None])]
-        graph = helper.make_graph(self.nodes, "pictures", self._inputs, outputs, self._tensors)
+        graph = helper.make_graph(self.nodes, "pictures", self._inputs, outputs)
         model = helper.make_model(graph, ir_version=IR_VERSION, opset_imports=[helper.make_opsetid("", OPSET)])
         return bytes(model.SerializeToString())
