@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from onnx import ModelProto, NodeProto, TensorProto, TensorShapeProto, ValueInfoProto, compose, helper, inliner
+from onnx import ModelProto, TensorShapeProto, compose, helper, inliner
 
 from ..core.base.arguments import is_text, require_bool
 from ..core.base.messages import did_you_mean
@@ -16,7 +16,7 @@ from ..core.imaging.contract import METADATA_KEYS
 from ..core.model.model import LearningModel
 from ..core.onnx_file.nodes import walk_messages
 from ..errors import InvalidArgumentError, NotSupportedError
-from .model_file import read_model
+from .model_file import list_names, read_model
 from .node import require_name
 
 
@@ -52,17 +52,6 @@ def join_models(first: LearningModel, second: LearningModel, options: LearningMo
     joined.graph.CopyFrom(graph)
     helper.set_model_props(joined, metadata)
     return joined
-
-
-def list_names(model: ModelProto) -> set[str]:
-    """Every name of a value, weight or node in a model's graphs, including subgraphs."""
-    names = set()
-    for part in walk_messages(model.graph):
-        if isinstance(part, NodeProto):
-            names |= {part.name, *part.output}
-        elif isinstance(part, (TensorProto, ValueInfoProto)):
-            names.add(part.name)
-    return names - {""}
 
 
 def list_sizes(model: ModelProto) -> list[TensorShapeProto.Dimension]:

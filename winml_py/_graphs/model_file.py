@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import onnx
-from onnx import ModelProto, TensorProto, helper
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from ..core.base.atomic_files import require_folder, translate_write_errors, write_atomically
 from ..core.base.winrt_object import private_state
@@ -78,13 +78,25 @@ def state_published(proto: ModelProto, model: LearningModel) -> None:
         helper.set_model_props(proto, {**words, **content.header.metadata})
 
 
-def _count_weight_bytes(model: ModelProto) -> int:
+def list_names(model: ModelProto) -> set[str]:
+    """Every name of a value, weight or node in a model's graphs, including subgraphs."""
+    names = set()
+    for part in walk_messages(model.graph):
+        if isinstance(part, NodeProto):
+            names |= {part.name, *part.output}
+        elif isinstance(part, (TensorProto, ValueInfoProto)):
+            names.add(part.name)
+    return names - {""}
+
+
+def count_weight_bytes(model: ModelProto) -> int:
+    """The bytes of the weights in all graphs of a model."""
     return sum(len(part.raw_data) or part.ByteSize() for part in walk_messages(model) if isinstance(part, TensorProto))
 
 
 def to_bytes(model: ModelProto) -> bytes:
     """A model as the bytes of a file; `NotSupportedError` if it is too large for protobuf."""
-    if _count_weight_bytes(model) >= MAX_PROTOBUF_BYTES:
+    if count_weight_bytes(model) >= MAX_PROTOBUF_BYTES:
         raise NotSupportedError(
             "The model would be larger than 2 GB, ONNX's limit for models in memory.",
             hint="Use onnx.compose, and write the model with onnx.save_model(..., save_as_external_data=True).",
@@ -96,7 +108,7 @@ def to_bytes(model: ModelProto) -> bytes:
 def save_model(model: ModelProto, path: str | os.PathLike[str]) -> None:
     """Writes a model. If it is larger than 2 GB, its weights go to a `.data` file next to it."""
     require_folder(path)
-    if _count_weight_bytes(model) < MAX_PROTOBUF_BYTES:
+    if count_weight_bytes(model) < MAX_PROTOBUF_BYTES:
         write_atomically(path, model.SerializeToString())
         return
     folder, name = os.path.split(os.path.realpath(path))

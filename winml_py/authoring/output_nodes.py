@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._examples import make_examples
+from .._graphs.model_file import list_names
 from ..core.base.arrays import Array
 from ..core.base.messages import did_you_mean
 from ..core.features.pictures import ImageFeatureValue
@@ -24,7 +25,7 @@ from ..vision.detections import LIMIT, OVERLAPS, THRESHOLDS, detections, may_be_
 from ..vision.layouts import PROTOTYPES, DetectionLayout, DetectorFacts, count_extra_numbers, recognise_layout
 from ..vision.masks import OUTSIDE, find_segmentation, require_one_map
 from ..vision.outputs import find_placement, read_floats
-from .preprocessing_nodes import Shape, WrittenInput, find_used_names
+from .preprocessing_nodes import Shape, WrittenInput
 
 if TYPE_CHECKING:
     import onnx
@@ -407,7 +408,7 @@ def _put_after(model: onnx.ModelProto, graph: GraphWriter, outputs: Outputs) -> 
     """Appends nodes and outputs; returns the outputs' names, which end in a number where the model has them already."""
     from onnx import helper
 
-    used_names, names = find_used_names(model.graph), {}
+    used_names, names = list_names(model), {}
     for content, (value, shape) in outputs.items():
         numbered = (f"{content}_{number}" for number in range(2, len(used_names) + 3))
         names[content] = next(name for name in (content, *numbered) if name not in used_names)

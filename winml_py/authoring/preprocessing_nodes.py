@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .._graphs.model_file import list_names
 from ..core.base.arrays import ScalarType
 from ..core.imaging.contract import BitmapBounds, ImageContract, Placement, place
 from ..core.imaging.contract_nodes import write_tensor
@@ -93,7 +94,7 @@ def put_before(model: onnx.ModelProto, name: str, steps: Preprocessing) -> Writt
             f"The input {name} is also an output of the model, so it cannot become a picture.",
             hint="Insert an Identity node between the input and the output.",
         )
-    prefix, names = f"{name}/picture", find_used_names(model.graph)
+    prefix, names = f"{name}/picture", list_names(model)
     while any(used.startswith(prefix) for used in names):
         prefix += "_"
     graph = GraphWriter(prefix)
@@ -124,12 +125,3 @@ def _declare_picture(model: onnx.ModelProto, name: str, tensor: str, steps: Prep
     value.type.CopyFrom(helper.make_tensor_type_proto(TensorProto.UINT8, shape))
     pictures = "Pictures of one size: pictures x" if batch else "One picture of any size:"
     value.doc_string = f"{pictures} height x width x channels, {steps.source.name}."
-
-
-def find_used_names(graph: onnx.GraphProto) -> set[str]:
-    """The names of all nodes and values of a graph, including subgraphs."""
-    from onnx import NodeProto
-
-    nodes = [part for part in walk_messages(graph) if isinstance(part, NodeProto)]
-    values = {name for node in nodes for name in (node.name, *node.input, *node.output)}
-    return values | {value.name for value in (*graph.input, *graph.output, *graph.initializer)}

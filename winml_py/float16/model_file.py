@@ -15,7 +15,7 @@ import onnx_ir as ir
 from onnx import ModelProto, helper, inliner
 from onnx_ir.passes import common
 
-from .._graphs.model_file import save_model, state_published
+from .._graphs.model_file import count_weight_bytes, save_model, state_published
 from .._values import evaluate_to_arrays
 from ..core.base import child_process
 from ..core.contracts.published import find_model
@@ -116,16 +116,11 @@ def to_proto(model: ir.Model) -> ModelProto:
     return proto
 
 
-def compute_weight_size(model: ir.Model) -> int:
-    """The bytes of the weights in all graphs of a model."""
-    weights = (value.const_value for graph in model.graphs() for value in graph.initializers.values())
-    return sum(weight.nbytes for weight in weights if weight is not None)
-
-
 def compute_model_size(model: ir.Model) -> int:
     """The bytes of a model's weights and graph; above 2 GB, protobuf's limit, of its weights."""
-    weight_size = compute_weight_size(model)
-    return weight_size if weight_size >= MAX_PROTOBUF_BYTES else to_proto(model).ByteSize()
+    proto = to_proto(model)
+    weight_size = count_weight_bytes(proto)
+    return weight_size if weight_size >= MAX_PROTOBUF_BYTES else proto.ByteSize()
 
 
 def evaluate(
@@ -137,11 +132,12 @@ def evaluate(
     for name in inner_names:
         values_by_name[name].shape = None  # a file may state wrong shapes
         model.graph.outputs.append(values_by_name[name])
-    if compute_weight_size(model) < MAX_PROTOBUF_BYTES:
-        return evaluate_in_child(to_proto(model).SerializeToString(), operators, inputs)
+    proto = to_proto(model)
+    if count_weight_bytes(proto) < MAX_PROTOBUF_BYTES:
+        return evaluate_in_child(proto.SerializeToString(), operators, inputs)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")
-        save_model(to_proto(model), path)
+        save_model(proto, path)
         return evaluate_in_child(path, operators, inputs)
 
 
