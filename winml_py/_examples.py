@@ -19,7 +19,6 @@ from .core.features.descriptors import (
     FeatureDescriptor,
     ImageFeatureDescriptor,
     ShapedDescriptor,
-    TensorFeatureDescriptor,
 )
 from .core.features.pictures import ImageFeatureValue, PreprocessPlan
 from .core.features.tensor_classes import FLOAT_KINDS, TENSOR_CLASSES
@@ -146,7 +145,7 @@ def sizes_to_json(sizes: Mapping[str, ExampleShape]) -> dict[str, Any]:
     return {name: size.to_json() for name, size in sizes.items()}
 
 
-def find_example_shape(feature: ShapedDescriptor) -> ExampleShape:
+def find_example_shape(feature: ShapedDescriptor, first: int = 1, other: int = FREE) -> ExampleShape:
     """The example shape of a feature: the sizes of the model or its contract; else 1 for the batch, 64 for others."""
     shape = list(feature.shape)
     if isinstance(feature, ImageFeatureDescriptor) and len(shape) == 4:
@@ -156,7 +155,7 @@ def find_example_shape(feature: ShapedDescriptor) -> ExampleShape:
     names = feature.dimension_names or ("",) * len(shape)
     free_axes = [axis for axis, size in enumerate(shape) if size < 0]
     for axis in free_axes:
-        shape[axis] = FREE if axis else 1
+        shape[axis] = other if axis else first
     return ExampleShape(tuple(shape), tuple(names[axis] or str(axis) for axis in free_axes if axis))
 
 
@@ -241,11 +240,15 @@ def complete_inputs(
     return values, [feature.name for feature in missing]
 
 
+def has_example(feature: FeatureDescriptor) -> TypeGuard[ShapedDescriptor]:
+    """Whether the feature is a tensor or a picture, of a known type and rank."""
+    is_known = isinstance(feature, ShapedDescriptor) and feature.tensor_kind in TENSOR_CLASSES
+    return is_known and getattr(feature, "has_rank", True)
+
+
 def takes_any_numbers(feature: FeatureDescriptor) -> TypeGuard[ShapedDescriptor]:
     """Whether the feature accepts any numbers: floats do; ids, strings, booleans, maps and sequences do not."""
-    if not isinstance(feature, ShapedDescriptor) or feature.tensor_kind not in FLOAT_KINDS:
-        return False
-    return not isinstance(feature, TensorFeatureDescriptor) or feature.has_rank
+    return has_example(feature) and feature.tensor_kind in FLOAT_KINDS
 
 
 def make_no_example_error(feature: FeatureDescriptor) -> InvalidArgumentError:
@@ -264,9 +267,7 @@ def make_example(feature: FeatureDescriptor, rng: np.random.Generator) -> Array:
     Raises:
         InvalidArgumentError: the input is a map or a sequence, has no rank, or is too large.
     """
-    if not isinstance(feature, ShapedDescriptor) or feature.tensor_kind not in TENSOR_CLASSES:
-        raise make_no_example_error(feature)
-    if isinstance(feature, TensorFeatureDescriptor) and not feature.has_rank:
+    if not has_example(feature):
         raise make_no_example_error(feature)
     shape = find_example_shape(feature).shape
     if math.prod(shape) > MAX_NUMBERS:

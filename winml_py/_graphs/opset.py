@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, TypeProto, helper, shape_inference, version_converter
 
-from .._examples import MAX_NUMBERS
+from .._examples import MAX_NUMBERS, find_example_shape, has_example, make_no_example_error
 from .._values import evaluate_to_arrays
 from ..core.base.agreement import HALF_TOLERANCE, compare_values, is_same
 from ..core.base.arrays import Array, DType
-from ..core.features.descriptors import FeatureDescriptor, TensorFeatureDescriptor
+from ..core.features.descriptors import FeatureDescriptor, ShapedDescriptor
 from ..core.features.tensor_classes import TENSOR_CLASSES
 from ..core.model.model import LearningModel
 from ..core.onnx_file.nodes import walk_messages
@@ -147,26 +147,21 @@ def _infer_types(model: ModelProto, names: Iterable[str]) -> dict[str, int]:
     return {name: element for name, element in elements.items() if element in TENSOR_CLASSES}
 
 
-def _make_examples(features: Iterable[FeatureDescriptor]) -> Iterator[dict[str, Array]]:
+def _make_examples(features: Sequence[FeatureDescriptor]) -> Iterator[dict[str, Array]]:
     """Numbers of several ranges, for several values of the free sizes: a limit, a tie or a side may matter."""
-    rng, features = np.random.default_rng(0), list(features)
+    rng, usable = np.random.default_rng(0), [feature for feature in features if has_example(feature)]
+    if odd := next((feature for feature in features if not has_example(feature)), None):
+        raise make_no_example_error(odd)
     done = set[tuple[object, ...]]()
     for first, other in FREE_SIZES:
-        shapes = {feature.name: _choose_shape(feature, first, other) for feature in features}
+        shapes = {feature.name: find_example_shape(feature, first, other).shape for feature in usable}
         if (key := tuple(shapes.values())) not in done and sum(map(math.prod, shapes.values())) <= MAX_NUMBERS:
             done.add(key)
             for kind in range(len(RANGES) + 1):
-                yield {feature.name: _draw(feature, shapes[feature.name], kind, rng) for feature in features}
+                yield {feature.name: _draw(feature, shapes[feature.name], kind, rng) for feature in usable}
 
 
-def _choose_shape(feature: FeatureDescriptor, first: int, other: int) -> tuple[int, ...]:
-    if not isinstance(feature, TensorFeatureDescriptor) or not feature.has_rank:
-        raise ValueError(f"the converted model cannot be compared: the input {feature.name!r} is {feature.describe()}")
-    return tuple((other if axis else first) if size < 0 else size for axis, size in enumerate(feature.shape))
-
-
-def _draw(feature: FeatureDescriptor, shape: tuple[int, ...], kind: int, rng: np.random.Generator) -> Array:
-    assert isinstance(feature, TensorFeatureDescriptor)
+def _draw(feature: ShapedDescriptor, shape: tuple[int, ...], kind: int, rng: np.random.Generator) -> Array:
     dtype: DType = TENSOR_CLASSES[feature.tensor_kind].dtype
     if dtype.kind == "f" and kind < len(RANGES):
         return np.asarray(rng.uniform(*RANGES[kind], shape)).astype(dtype)

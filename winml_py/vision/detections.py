@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from ..core.base.arguments import require_type, require_whole_number
+from ..core.base.arguments import Labels, require_type, require_whole_number
 from ..core.base.arrays import Array
 from ..core.contracts.exporters import ExporterFacts
 from ..core.imaging.picture_placement import PicturePlacement
@@ -18,7 +18,7 @@ from ..core.session.result import LearningModelEvaluationResult
 from ..errors import InvalidArgumentError
 from .layouts import DecodedBoxes, DetectionLayout, DetectorFacts, decode, find_layouts, recognise_layout
 from .masks import compute_instance_mask
-from .outputs import Labels, choose_labels, find_placement, read_arrays, read_floats
+from .outputs import choose_labels, find_placement, read_arrays, read_floats
 
 if TYPE_CHECKING:
     from PIL.Image import Image

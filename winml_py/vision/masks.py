@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..core.base.arguments import Labels
 from ..core.base.arrays import Array
 from ..core.imaging.picture_placement import PicturePlacement
 from ..core.session.result import LearningModelEvaluationResult
 from ..errors import InvalidArgumentError
-from .outputs import Labels, choose_labels, find_placement, read_arrays, require_finite, select_picture
+from .outputs import choose_labels, find_placement, read_arrays, require_finite, select_picture
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-
 import numpy as np
 
-from ..core.base.arguments import require_type, require_whole_number
+from ..core.base.arguments import Labels, require_type, require_whole_number
 from ..core.base.arrays import Array
 from ..core.contracts.labels import require_labels
 from ..core.imaging.picture_placement import PicturePlacement
 from ..core.session.result import LearningModelEvaluationResult, read_numbers
 from ..errors import EvaluationError, InvalidArgumentError
-
-Labels = Sequence[str] | os.PathLike[str]
-"""The names of classes, by their index; or a file that holds them: see `labels_of`."""
 
 
 def choose_labels(result: LearningModelEvaluationResult, labels: Labels) -> tuple[str, ...]:

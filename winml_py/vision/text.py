@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..core.base.arguments import require_bool, require_type, require_whole_number
+from ..core.base.arguments import Labels, require_bool, require_type, require_whole_number
 from ..core.base.arrays import Array
 from ..core.imaging.picture_placement import PicturePlacement
 from ..core.session.result import LearningModelEvaluationResult
 from ..errors import InvalidArgumentError
 from .masks import require_one_map
-from .outputs import Labels, choose_labels, find_placement, read_arrays, require_finite, select_picture
+from .outputs import choose_labels, find_placement, read_arrays, require_finite, select_picture
 
 if TYPE_CHECKING:
     from PIL.Image import Image

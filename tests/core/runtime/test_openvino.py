@@ -178,7 +178,7 @@ def test_sizes_that_the_options_fix_are_compiled() -> None:
             else:
                 options.override_input_shape(name, size)
         opened = LearningModelSession(LearningModel.load(content), None, options)
-        compiled = opened._private_state.engine._compiled  # type: ignore[attr-defined]
+        compiled = opened._private_state.engine._native  # type: ignore[attr-defined]
         assert list(compiled.inputs[0].shape) == [4, 3]
 
 

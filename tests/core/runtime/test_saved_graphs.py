@@ -58,7 +58,7 @@ def answer(session: LearningModelSession, one: np.ndarray[Any, Any]) -> np.ndarr
 
 def graph_of(session: LearningModelSession) -> str:
     """The path of the file that the runtime was given."""
-    return str(private_state(session).engine._session._model_path)  # type: ignore[attr-defined]
+    return str(private_state(session).engine._native._model_path)  # type: ignore[attr-defined]
 
 
 def test_one_saved_graph_serves_sessions_of_different_threads(chain: Path, one: np.ndarray[Any, Any]) -> None:

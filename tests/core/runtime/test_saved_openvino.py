@@ -49,7 +49,7 @@ def is_right(session: LearningModelSession, path: Path) -> bool:
 
 
 def is_from_disk(session: LearningModelSession) -> bool:
-    return "blob" in vars(private_state(session).engine._compiled)  # type: ignore[attr-defined]
+    return "blob" in vars(private_state(session).engine._native)  # type: ignore[attr-defined]
 
 
 @contextmanager

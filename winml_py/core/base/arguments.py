@@ -6,7 +6,7 @@ import inspect
 import os
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from itertools import islice
@@ -78,6 +78,9 @@ def is_text(value: object) -> bool:
 
 JsonSource = str | os.PathLike[str] | IO[Any] | Mapping[str, Any]
 """A JSON file, an open one, or the contents of such a file."""
+
+Labels = Sequence[str] | str | os.PathLike[str]
+"""The names of classes, by index, or the path of a file with them: see `labels_of`."""
 
 
 def is_stream(value: object) -> bool:

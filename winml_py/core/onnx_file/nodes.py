@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -64,6 +64,17 @@ def walk_messages(message: Message) -> Iterator[Message]:
         if field.message_type is not None:
             for held in [value] if isinstance(value, Message) else value:
                 yield from walk_messages(held)
+
+
+def embed_weight(weight: onnx.TensorProto, files: Mapping[str, bytes]) -> None:
+    """Moves a weight's elements into its message, if they are in one of these files, by their names in the model."""
+    from onnx.external_data_helper import ExternalDataInfo, uses_external_data
+
+    if uses_external_data(weight) and (stored := ExternalDataInfo(weight)).location in files:
+        start = stored.offset or 0
+        weight.raw_data = files[stored.location][start : None if stored.length is None else start + stored.length]
+        weight.ClearField("external_data")
+        weight.ClearField("data_location")
 
 
 # The order of nodes.

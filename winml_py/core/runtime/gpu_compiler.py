@@ -15,7 +15,7 @@ from ...errors import InvalidDeviceError, NotSupportedError
 from ..base import machine
 from ..base.arrays import DeviceArray
 from ..base.cancellation import Stop
-from ..onnx_file.nodes import walk_messages
+from ..onnx_file.nodes import embed_weight, walk_messages
 from ..onnx_file.source import Skeleton
 from .engine import ONNXRUNTIME, Engine, EngineOptions, Explanation
 from .ort.compile import compile_with_ort
@@ -192,20 +192,14 @@ def as_float32(model: str | bytes | Skeleton) -> bytes:
 
 def _load(model: str | bytes | Skeleton) -> onnx.ModelProto:
     import onnx
-    from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
     skeleton = model if isinstance(model, Skeleton) else Skeleton(model)
     file = io.BytesIO(skeleton.model) if isinstance(skeleton.model, bytes) else skeleton.model
     proto = onnx.load(file, load_external_data=isinstance(model, str))
     if skeleton.folder:
         onnx.load_external_data_for_model(proto, skeleton.folder)
-    for weight in filter(uses_external_data, proto.graph.initializer) if skeleton.files else ():
-        stored = ExternalDataInfo(weight)
-        start = stored.offset or 0
-        end = None if stored.length is None else start + stored.length
-        weight.raw_data = skeleton.files[stored.location][start:end]
-        weight.ClearField("external_data")
-        weight.ClearField("data_location")
+    for weight in proto.graph.initializer:
+        embed_weight(weight, skeleton.files)
     return proto
 
 

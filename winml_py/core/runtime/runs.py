@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import threading
+import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
@@ -10,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...errors import ClosedError, EvaluationError, SizeMismatchError, WinMLError
+from ..base import child_process
 from ..base.arrays import Array, DeviceArray
 from ..base.cancellation import Stop
 from ..base.messages import type_name
@@ -214,3 +217,38 @@ def trim_heap() -> None:
         library = ctypes.CDLL(None)
         if hasattr(library, "malloc_trim"):  # musl has no such function
             library.malloc_trim(0)
+
+
+class NativeModel:
+    """A runtime's compiled model. Closing it closes its bindings: each drops the compiled model, a run in flight holds
+    the last reference, and the memory is freed when that run returns.
+    """
+
+    def __init__(self, native: Any, device_lock: AbstractContextManager[object] = UNLOCKED) -> None:
+        self._native: Any = native
+        self._bindings: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._lock = threading.Lock()  # guards the set of bindings; runs do not take this lock
+        self._device_lock = device_lock
+        child_process.watch_forks(self)
+
+    def _close_with_this(self, binding: Any) -> None:
+        with self._lock:
+            self._bindings.add(binding)
+        if self._native is None:  # closed by another thread meanwhile
+            binding.close()
+
+    def close(self) -> None:
+        """Drops the compiled model: it is freed here, or when the last run in flight returns."""
+        native, self._native = self._native, None
+        with self._lock:  # not within the device's lock: a binding that is garbage-collected here takes that
+            bindings = list(self._bindings)
+        with self._device_lock:
+            for binding in bindings:
+                binding.close()
+            del bindings, native
+        trim_heap()
+
+    def handle_fork(self) -> None:
+        """After a fork, keeps everything: freeing would wait for the runtime's threads, which are the parent's."""
+        for thing in (self, *self._bindings):
+            child_process.keep_forever(thing)

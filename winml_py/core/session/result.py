@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...errors import E_UNEXPECTED, EvaluationError, InvalidArgumentError, NotSupportedError, WinMLError
-from ..base.arguments import require_whole_number
+from ..base.arguments import Labels, require_whole_number
 from ..base.arrays import (
     Array,
     DeviceArray,
@@ -89,9 +88,6 @@ class ModelFacts(NamedTuple):
 
 
 NO_FACTS = ModelFacts()
-
-Labels = Sequence[str] | str | os.PathLike[str]
-"""The names of classes, by index, or the path to a file with them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,16 +235,16 @@ def read_value(feature: FeatureDescriptor, source: object, fast_decode: bool = F
     if isinstance(source, str) and getattr(feature, "tensor_kind", None) is TensorKind.STRING:
         return source  # a text
     path = os.fsdecode(source) if isinstance(source, (str, os.PathLike)) else ""
-    is_table = path.lower().endswith(".csv")
-    if not is_table and is_file(source, feature):
+    is_csv = path.lower().endswith(".csv")
+    if not is_csv and is_file(source, feature):
         return read_file(require_content(source), fast_decode=fast_decode)
     takes_numbers = isinstance(feature, ShapedDescriptor) and feature.tensor_kind is not TensorKind.STRING
-    if not path or not (is_table or takes_numbers):
+    if not path or not (is_csv or takes_numbers):
         return source
     refuse_address(path)
-    if is_table and os.path.exists(path):
+    if is_csv and os.path.exists(path):
         return _read_table(feature, path)
-    if is_table:
+    if is_csv:
         raise InvalidArgumentError(f"{path}: The file does not exist.", hint=suggest_path(path))
     takes = f"{feature.name} takes {feature.describe()}"
     problem = takes if os.path.exists(path) else f"No such file or folder exists, and {takes}"

@@ -15,6 +15,7 @@ from ...base.arrays import Array
 from ...base.cancellation import Stop
 from ...base.messages import type_name
 from ...onnx_file.header import find_external_weights
+from ...onnx_file.nodes import embed_weight
 from ...onnx_file.source import Skeleton
 from ..engine import ONNXRUNTIME, AssignedNode, Engine, EngineOptions, Explanation, LocalEngine
 from ..ort.schemas import infer_outputs
@@ -152,27 +153,21 @@ def _read_constants(
     model: onnx.ModelProto, steps: Sequence[GraphPart | CustomNode], skeleton: Skeleton
 ) -> dict[str, Array]:
     """The weights that functions use, and those that are outputs of the model."""
+    from onnx import numpy_helper
+
     needed = {name for step in steps if isinstance(step, CustomNode) for name in step.inputs}
     needed |= {output.name for output in model.graph.output}
-    arrays = {weight.name: _read_array(weight, skeleton) for weight in model.graph.initializer if weight.name in needed}
+    arrays = {}
+    for weight in model.graph.initializer:
+        if weight.name in needed:
+            embed_weight(weight, skeleton.files)
+            arrays[weight.name] = numpy_helper.to_array(weight, skeleton.folder)
     missing = (get_constant_names(model.graph) & needed) - arrays.keys()
     if missing:
         raise NotSupportedError(
             f"Expected dense weights for Python functions, got sparse {min(missing)}.", hint="Export it as dense."
         )
     return arrays
-
-
-def _read_array(weight: onnx.TensorProto, skeleton: Skeleton) -> Array:
-    from onnx import TensorProto, numpy_helper
-
-    where = {entry.key: entry.value for entry in weight.external_data}
-    if weight.data_location != TensorProto.EXTERNAL or where["location"] not in skeleton.files:
-        return numpy_helper.to_array(weight, skeleton.folder)
-    data, start = skeleton.files[where["location"]], int(where.get("offset", 0))
-    end = start + int(where["length"]) if "length" in where else len(data)
-    inside = TensorProto(dims=weight.dims, data_type=weight.data_type, raw_data=data[start:end])
-    return numpy_helper.to_array(inside)
 
 
 # An engine of several: the parts of a graph, with functions between them.

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import threading
-import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,13 +10,12 @@ import numpy as np
 
 from ....enums import Precision
 from ....errors import IllegalCallError
-from ...base import child_process
 from ...base.arrays import Array
 from ...base.cancellation import Stop
 from ..engine import AssignedNode, EngineOptions, Explanation, LocalEngine
 from ..providers.provider import Target
 from ..request import CompileRequest
-from ..runs import Bound, InputAddresses, Value, call, end_on_stop, fill, require_open, trim_heap
+from ..runs import Bound, InputAddresses, NativeModel, Value, call, end_on_stop, fill, require_open, trim_heap
 from .package import allocate_tensor, share_tensor, translate, translate_openvino_errors
 
 if TYPE_CHECKING:
@@ -28,11 +25,8 @@ if TYPE_CHECKING:
 _NO_NODES = ("Input", "Output", "Const")
 
 
-class OpenVinoEngine(LocalEngine):
+class OpenVinoEngine(NativeModel, LocalEngine):
     """A compiled model whose inputs and outputs are in the host's memory.
-
-    Closing it closes its bindings: each drops the compiled model, a run in flight holds the last reference, and the
-    memory is freed when that run returns.
 
     Args:
         compiled: the model.
@@ -44,44 +38,38 @@ class OpenVinoEngine(LocalEngine):
     def __init__(
         self, compiled: openvino.CompiledModel, request: CompileRequest, target: Target, precision: Precision
     ) -> None:
-        self.options = options = request.options
+        super().__init__(compiled)
+        self.options = request.options
         self._names = request.features.inputs, request.features.outputs
-        threads = _describe_threads(compiled, options)
+        threads = _describe_threads(compiled, request.options)
         self.explanation = Explanation(target.engine, precision, "as requested", threads=threads)
         self._provider = target.provider
-        self._compiled: openvino.CompiledModel | None = compiled
-        self._bindings: weakref.WeakSet[OpenVinoBinding] = weakref.WeakSet()
-        self._lock = threading.Lock()  # guards the set of bindings; runs do not take this lock
-        child_process.watch_forks(self)
 
     def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Value]:
         """Runs the model; see `Engine`. Each `Bound` has a separate infer request, so threads run concurrently."""
         try:
             return call(self._run, translate, bound, stop)
         finally:
-            if self._compiled is None:  # the engine was closed during this run, which was the last
+            if self._native is None:  # the engine was closed during this run, which was the last
                 trim_heap()
 
     def _run(self, bound: Bound, stop: Stop | None) -> Mapping[str, Value]:
-        compiled = require_open(self._compiled)
+        compiled = require_open(self._native)
         binding: OpenVinoBinding | None = bound.natives.get(self)
         if binding is None:
             binding = bound.natives[self] = OpenVinoBinding(compiled, *self._names)
-            with self._lock:
-                self._bindings.add(binding)
-            if self._compiled is None:  # closed by another thread meanwhile
-                binding.close()
+            self._close_with_this(binding)
         return binding.run(bound, stop)
 
     def list_assigned_nodes(self) -> list[AssignedNode]:
         """The nodes of the optimised graph, all of which OpenVINO runs."""
-        nodes = require_open(self._compiled).get_runtime_model().get_ordered_ops()
+        nodes = require_open(self._native).get_runtime_model().get_ordered_ops()
         kinds = [(node.get_friendly_name(), node.get_rt_info()["layerType"].astype(str)) for node in nodes]
         return [AssignedNode(name, kind, self._provider) for name, kind in kinds if kind not in _NO_NODES]
 
     def end_profiling(self) -> bytes:
         """Refused: a session that is to be profiled does not take OpenVINO (`ORT_ONLY`)."""
-        require_open(self._compiled)
+        require_open(self._native)
         raise IllegalCallError("No profile was recorded.", hint="Use another engine: OpenVINO records no profile.")
 
     def export(self, stream: io.BytesIO) -> None:
@@ -92,21 +80,7 @@ class OpenVinoEngine(LocalEngine):
             EvaluationError: if OpenVINO cannot export the model.
         """
         with translate_openvino_errors():
-            require_open(self._compiled).export_model(stream)
-
-    def close(self) -> None:
-        """Drops the compiled model: it is freed here, or when the last run in flight returns."""
-        self._compiled = None
-        with self._lock:
-            bindings = list(self._bindings)
-        for binding in bindings:
-            binding.close()
-        trim_heap()
-
-    def handle_fork(self) -> None:
-        """After a fork, keeps everything: freeing would wait for OpenVINO's threads, which are the parent's."""
-        for thing in (self, *self._bindings):
-            child_process.keep_forever(thing)
+            require_open(self._native).export_model(stream)
 
 
 def _describe_threads(compiled: openvino.CompiledModel, options: EngineOptions) -> str:

@@ -94,7 +94,7 @@ class OrtDeviceEngine(OrtEngine):
             return call(self._get_binding, translate, bound, are_on_host).run(bound, stop)
 
     def _get_binding(self, bound: Bound, is_shared: bool) -> DeviceIoBinding:
-        session = require_open(self._session)
+        session = require_open(self._native)
         binding: DeviceIoBinding | None = self._shared if is_shared else bound.natives.get(self)
         if binding is None:
             binding = DeviceIoBinding(session, self._memory, bound.lock, self._captures, self._config)
@@ -107,6 +107,6 @@ class OrtDeviceEngine(OrtEngine):
 
     def upload(self, array: Array) -> DeviceArray:
         """Copies an array to the device's memory; the caller holds the session's lock."""
-        session = require_open(self._session)
+        session = require_open(self._native)
         memory = call(self._memory.upload, translate, array)
         return self._memory.make_array(memory, session, self._device_lock)

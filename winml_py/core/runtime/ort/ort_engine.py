@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ....errors import IllegalCallError, NotSupportedError
-from ...base import child_process
 from ...base.arrays import Array
 from ...base.cancellation import Stop, hold
 from ..engine import AssignedNode, EngineOptions, Explanation, LocalEngine
 from ..providers.provider import Target
-from ..runs import UNLOCKED, Bound, InputAddresses, Value, call, fill, require_open, trim_heap
+from ..runs import UNLOCKED, Bound, InputAddresses, NativeModel, Value, call, fill, require_open, trim_heap
 from .errors import translate_run
 from .session_options import make_run_options
 
@@ -25,8 +22,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     import onnxruntime
-
-    from .device_binding import DeviceIoBinding
 
 
 class HostIoBinding:
@@ -96,12 +91,8 @@ def are_numeric(session: onnxruntime.InferenceSession) -> bool:
     return all(kind.startswith("tensor(") and kind != "tensor(string)" for kind in kinds)
 
 
-class OrtEngine(LocalEngine):
-    """A compiled model whose inputs and outputs are in the host's memory.
-
-    Closing it closes its bindings: each drops the native session, a run in flight holds the last reference, and the
-    memory is freed when that run returns.
-    """
+class OrtEngine(NativeModel, LocalEngine):
+    """A compiled model whose inputs and outputs are in the host's memory."""
 
     def __init__(
         self,
@@ -111,15 +102,12 @@ class OrtEngine(LocalEngine):
         trace: tempfile.TemporaryDirectory[str] | None = None,
         device_lock: AbstractContextManager[object] = UNLOCKED,
     ) -> None:
+        super().__init__(session, device_lock)
         self.options = options
         self._config = options.run_config
         self.explanation = Explanation(target.engine, target.precision, "as requested")
-        self._session: onnxruntime.InferenceSession | None = session
-        self._bindings: weakref.WeakSet[HostIoBinding | DeviceIoBinding] = weakref.WeakSet()
-        self._lock = threading.Lock()  # guards the set of bindings; runs do not take this lock
         self._profile: bytes | None = None
         self._trace = trace  # the folder of the runtime's profile, removed with it
-        self._device_lock = device_lock
         # A device with memory of its own gets a copy of an input when it is bound, and would not see what is written
         # to the input later.
         self._binds_addresses = target.device is None and are_numeric(session)
@@ -127,14 +115,13 @@ class OrtEngine(LocalEngine):
         # numpy has no float8, and the runtime gives one kind of it as bytes; for other such types it raises.
         self._unreadable = [end for end in session.get_outputs() if end.type.startswith("tensor(float8")]
         self._passed_through = {end.name for end in session.get_inputs()} & set(self._outputs)
-        child_process.watch_forks(self)
 
     def run(self, bound: Bound, stop: Stop | None = None) -> Mapping[str, Any]:
         """Runs the model; see `Engine`."""
         try:
             return self._run(bound, stop)
         finally:
-            if self._session is None:  # the engine was closed during this run, which was the last
+            if self._native is None:  # the engine was closed during this run, which was the last
                 trim_heap()
 
     def _run(self, bound: Bound, stop: Stop | None) -> Mapping[str, Any]:
@@ -144,7 +131,7 @@ class OrtEngine(LocalEngine):
             return call(self._run_on_host, translate_run, bound, run_options)
 
     def _run_on_host(self, bound: Bound, run_options: onnxruntime.RunOptions | None) -> dict[str, Any]:
-        session = require_open(self._session)
+        session = require_open(self._native)
         if self._unreadable:
             name, kind = self._unreadable[0].name, self._unreadable[0].type
             raise NotSupportedError(
@@ -170,23 +157,17 @@ class OrtEngine(LocalEngine):
                 fresh[name] = fresh[name].copy()
         return fresh
 
-    def _close_with_this(self, binding: HostIoBinding | DeviceIoBinding) -> None:
-        with self._lock:
-            self._bindings.add(binding)
-        if self._session is None:  # closed by another thread meanwhile
-            binding.close()
-
     def list_assigned_nodes(self) -> list[AssignedNode]:
         """Which provider runs which node of the optimised graph."""
         return [
             AssignedNode(node.name, node.op_type, part.ep_name)
-            for part in require_open(self._session).get_provider_graph_assignment_info()
+            for part in require_open(self._native).get_provider_graph_assignment_info()
             for node in part.get_nodes()
         ]
 
     def end_profiling(self) -> bytes:
         """The profile up to the first call, which ends it."""
-        session = require_open(self._session)
+        session = require_open(self._native)
         with self._lock, self._device_lock:
             if self._profile is None:
                 if self._trace is None:
@@ -197,19 +178,7 @@ class OrtEngine(LocalEngine):
             return self._profile
 
     def close(self) -> None:
-        """Drops the native session: it is freed here, or when the last run in flight returns."""
-        session, self._session = self._session, None
-        with self._lock:  # not within the device's lock: a binding that is garbage-collected here takes that
-            bindings = list(self._bindings)
-        with self._device_lock:
-            for binding in bindings:
-                binding.close()
-            del bindings, session
+        """Also removes the runtime's profile; see `NativeModel`."""
+        super().close()
         if self._trace is not None:
             self._trace.cleanup()  # the runtime may still write to the open file; that output is not needed
-        trim_heap()
-
-    def handle_fork(self) -> None:
-        """After a fork, keeps everything: freeing would wait for the runtime's threads, which are the parent's."""
-        for thing in (self, *self._bindings):
-            child_process.keep_forever(thing)
