@@ -50,6 +50,10 @@ class Tensor(Closeable, Object):
     _exact_length: ClassVar[bool] = False
     _length_hresult: ClassVar[int] = E_INVALIDARG
 
+    def __init_subclass__(cls, kind: TensorKind | None = None, dtype: Any = None, view: Any = None) -> None:
+        if kind is not None:
+            cls.tensor_kind, cls.dtype, cls.view_dtype = kind, np.dtype(dtype), np.dtype(view or dtype)
+
     def __init__(self, *storage: TensorStorage) -> None:
         # Tensors are made by the factories below: a constructor would have to guess whether to copy or to share.
         if len(storage) != 1 or not isinstance(storage[0], TensorStorage):

@@ -23,21 +23,19 @@ from .descriptors import FeatureDescriptor, ImageFeatureDescriptor, ShapedDescri
 from .tensor import Tensor
 
 
-class TensorFloat(Tensor):
+class TensorFloat(Tensor, kind=TensorKind.FLOAT, dtype=np.float32):
     """A tensor of float32."""
 
     __slots__ = ()
-    tensor_kind, dtype, view_dtype = TensorKind.FLOAT, np.dtype(np.float32), np.dtype(np.float32)
 
 
-class TensorFloat16Bit(Tensor):
+class TensorFloat16Bit(Tensor, kind=TensorKind.FLOAT16, dtype=np.float16, view=np.float32):
     """A tensor of float16. Arrays and views are float32, rounded to the nearest even half on the way in.
 
     `to_numpy` and buffers give the halves themselves; `from_numpy` takes halves, sharing them, and float32, cast.
     """
 
     __slots__ = ()
-    tensor_kind, dtype, view_dtype = TensorKind.FLOAT16, np.dtype(np.float16), np.dtype(np.float32)
     _exact_length = True
     _length_hresult = E_UNEXPECTED
 
@@ -50,81 +48,70 @@ class TensorFloat16Bit(Tensor):
         return super().from_numpy(elements)
 
 
-class TensorDouble(Tensor):
+class TensorDouble(Tensor, kind=TensorKind.DOUBLE, dtype=np.float64):
     """A tensor of float64."""
 
     __slots__ = ()
-    tensor_kind, dtype, view_dtype = TensorKind.DOUBLE, np.dtype(np.float64), np.dtype(np.float64)
 
 
-class TensorInt8Bit(Tensor):
+class TensorInt8Bit(Tensor, kind=TensorKind.INT8, dtype=np.int8, view=np.uint8):
     """A tensor of int8. Arrays and views are uint8 of the same bits, because WinRT has no int8."""
 
     __slots__ = ()
-    tensor_kind, dtype, view_dtype = TensorKind.INT8, np.dtype(np.int8), np.dtype(np.uint8)
 
 
-class TensorUInt8Bit(Tensor):
+class TensorUInt8Bit(Tensor, kind=TensorKind.UINT8, dtype=np.uint8):
     """A tensor of uint8."""
 
     __slots__ = ()
-    tensor_kind, dtype, view_dtype = TensorKind.UINT8, np.dtype(np.uint8), np.dtype(np.uint8)
 
 
-class TensorInt16Bit(Tensor):
+class TensorInt16Bit(Tensor, kind=TensorKind.INT16, dtype=np.int16):
     """A tensor of int16."""
 
     __slots__ = ()
-    tensor_kind, dtype, view_dtype = TensorKind.INT16, np.dtype(np.int16), np.dtype(np.int16)
 
 
-class TensorUInt16Bit(Tensor):
+class TensorUInt16Bit(Tensor, kind=TensorKind.UINT16, dtype=np.uint16):
     """A tensor of uint16."""
 
     __slots__ = ()
-    tensor_kind, dtype, view_dtype = TensorKind.UINT16, np.dtype(np.uint16), np.dtype(np.uint16)
 
 
-class TensorInt32Bit(Tensor):
+class TensorInt32Bit(Tensor, kind=TensorKind.INT32, dtype=np.int32):
     """A tensor of int32."""
 
     __slots__ = ()
-    tensor_kind, dtype, view_dtype = TensorKind.INT32, np.dtype(np.int32), np.dtype(np.int32)
 
 
-class TensorUInt32Bit(Tensor):
+class TensorUInt32Bit(Tensor, kind=TensorKind.UINT32, dtype=np.uint32):
     """A tensor of uint32."""
 
     __slots__ = ()
-    tensor_kind, dtype, view_dtype = TensorKind.UINT32, np.dtype(np.uint32), np.dtype(np.uint32)
 
 
-class TensorInt64Bit(Tensor):
+class TensorInt64Bit(Tensor, kind=TensorKind.INT64, dtype=np.int64):
     """A tensor of int64."""
 
     __slots__ = ()
-    tensor_kind, dtype, view_dtype = TensorKind.INT64, np.dtype(np.int64), np.dtype(np.int64)
 
 
-class TensorUInt64Bit(Tensor):
+class TensorUInt64Bit(Tensor, kind=TensorKind.UINT64, dtype=np.uint64):
     """A tensor of uint64."""
 
     __slots__ = ()
-    tensor_kind, dtype, view_dtype = TensorKind.UINT64, np.dtype(np.uint64), np.dtype(np.uint64)
 
 
-class TensorBoolean(Tensor):
+class TensorBoolean(Tensor, kind=TensorKind.BOOLEAN, dtype=np.bool_):
     """A tensor of booleans, one byte each."""
 
     __slots__ = ()
-    tensor_kind, dtype, view_dtype = TensorKind.BOOLEAN, np.dtype(np.bool_), np.dtype(np.bool_)
 
 
-class TensorString(Tensor):
+class TensorString(Tensor, kind=TensorKind.STRING, dtype=object):
     """A tensor of strings, which share no block of memory: they are copied when bound, and there is no buffer."""
 
     __slots__ = ()
-    tensor_kind, dtype, view_dtype = TensorKind.STRING, np.dtype(object), np.dtype(object)
     _length_hresult = E_UNEXPECTED
 
     @classmethod
