@@ -33,7 +33,7 @@ from .core.runtime.custom.operator import Operators
 from .core.runtime.device import LearningModelDevice
 from .core.session.options import LearningModelSessionOptions
 from .core.session.result import LearningModelEvaluationResult
-from .core.session.session import LearningModelBinding, LearningModelSession
+from .core.session.session import LearningModelSession
 from .core.session.sources import convert_numbers
 from .enums import BitmapPixelFormat, TensorKind
 from .errors import InvalidArgumentError
@@ -80,11 +80,16 @@ def get_session_arguments(
 ) -> tuple[LearningModel, LearningModelDevice | None, LearningModelSessionOptions]:
     """The model, the device and a copy of the options, for another session of the same kind. Batches stay free."""
     require_type(session_or_model, LearningModelSession | LearningModel, _LOAD)
-    free = LearningModelSessionOptions()
-    free.batch_size_override = 0  # as in a session without options
     if isinstance(session_or_model, LearningModel):
-        return session_or_model, None, free
-    return session_or_model.model, session_or_model.device, session_or_model.options or free
+        return session_or_model, None, make_free_options()
+    return session_or_model.model, session_or_model.device, session_or_model.options or make_free_options()
+
+
+def make_free_options() -> LearningModelSessionOptions:
+    """New options, by which batches stay free, as in a session without options."""
+    options = LearningModelSessionOptions()
+    options.batch_size_override = 0
+    return options
 
 
 # Inputs
@@ -165,10 +170,7 @@ def make_output_tensors(model: LearningModel) -> dict[str, Tensor]:
 
 def evaluate_to_tensors(session: LearningModelSession, inputs: Mapping[str, Any]) -> LearningModelEvaluationResult:
     """Evaluates a session once. Outputs that are pictures are tensors."""
-    binding = LearningModelBinding(session)
-    for name, value in (make_output_tensors(session.model) | dict(inputs)).items():  # an input may also be an output
-        binding.bind(name, value)
-    return session.evaluate(binding)
+    return session.evaluate_features(make_output_tensors(session.model) | dict(inputs))  # an input may be an output
 
 
 def evaluate_to_arrays(session: LearningModelSession, inputs: Mapping[str, Any]) -> dict[str, Any]:

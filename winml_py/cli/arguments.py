@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from .._examples import NOTHING_STATED, StatedSizes
-from .._values import CONTRACTS, load_model
+from .._values import CONTRACTS, load_model, make_free_options
 from ..core.base.atomic_files import is_same_file
 from ..core.base.messages import did_you_mean
 from ..core.contracts.files import find_model_files, read_contract
@@ -223,8 +223,7 @@ class Setup:
         if self.settings:
             options = LearningModelSessionOptions.load(self.settings)
         else:
-            options = LearningModelSessionOptions()
-            options.batch_size_override = 0
+            options = make_free_options()
             options.engine, options.precision = self.engine, self.precision
         for name, shape in self.sizes.find_shapes(model.input_features).items():
             options.override_input_shape(name, shape)

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from .._values import make_free_options
 from ..core.base import child_process
 from ..core.base.arguments import require_bool, require_type, require_whole_number
 from ..core.base.machine import count_usable_cores
@@ -197,9 +198,7 @@ def _require_known(kind: str, names: Iterable[str], known: Mapping[str, object])
 
 def _make_single_threaded(options: LearningModelSessionOptions | None) -> LearningModelSessionOptions:
     """A worker's options: each row is evaluated on one thread, which does not spin on another worker's core."""
-    worker_options = LearningModelSessionOptions() if options is None else copy(options)
-    if options is None:
-        worker_options.batch_size_override = 0
+    worker_options = make_free_options() if options is None else copy(options)
     worker_options.intra_op_num_threads, worker_options.intra_op_thread_spinning = 1, False
     worker_options.close_model_on_session_creation = False
     return worker_options

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .._examples import make_examples
-from .._values import evaluate_to_arrays, match_inputs
+from .._values import evaluate_to_arrays, make_free_options, match_inputs
 from ..core.base.agreement import FLOAT_TOLERANCE, HALF_TOLERANCE, compare_outputs, is_empty, is_same
 from ..core.base.arguments import require_type
 from ..core.base.machine import count_usable_cores
@@ -176,9 +176,7 @@ def search(
         WinMLError: as `tune` does.
     """
     device = LearningModelDevice() if device is None else device
-    if options is None:
-        options = LearningModelSessionOptions()
-        options.batch_size_override = 0
+    options = make_free_options() if options is None else options
     default = options.to_dict() | {"tuned_for": {}}
     best = default
     trials = []

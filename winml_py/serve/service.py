@@ -24,6 +24,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from .. import __version__, _http, errors
 from .._interpretation import VisionInterpreter, describe_answer
+from .._values import make_free_options
 from ..core.base.arguments import require_type
 from ..core.base.machine import count_usable_cores
 from ..core.base.messages import REPORT_SCHEMA
@@ -405,8 +406,8 @@ def app(
     require_type(device, LearningModelDevice | None, 'Write LearningModelDevice.find("gpu").')
     require_type(options, LearningModelSessionOptions | None, "Write options=LearningModelSessionOptions().")
     if options is None:
-        options = LearningModelSessionOptions()
-        options.batch_size_override, options.intra_op_num_threads = 0, 1
+        options = make_free_options()
+        options.intra_op_num_threads = 1
 
     def load(model: str | os.PathLike[str] | LearningModel) -> tuple[LearningModel, LearningModelSessionOptions]:
         return model if isinstance(model, LearningModel) else LearningModel.load(model), options

@@ -12,6 +12,7 @@ import numpy as np
 
 from .._examples import MAX_NUMBERS
 from .._http import MAX_REQUEST_PIXELS
+from .._values import make_free_options
 from ..core.base.agreement import as_numpy
 from ..core.base.arrays import Array
 from ..core.base.async_operation import AsyncOperation
@@ -26,7 +27,6 @@ from ..core.model.model import LearningModel
 from ..core.onnx_file.source import FileSource
 from ..core.runtime.device import LearningModelDevice
 from ..core.runtime.engine import Isolation
-from ..core.session.options import LearningModelSessionOptions
 from ..core.session.result import LearningModelEvaluationResult
 from ..core.session.session import LearningModelBinding, LearningModelSession
 from ..enums import AsyncStatus, BitmapPixelFormat, TensorKind, TensorLayout
@@ -234,8 +234,7 @@ class OpenModel:
             )
 
     def _make_session(self) -> AsyncOperation[LearningModelSession]:
-        options = LearningModelSessionOptions()
-        options.batch_size_override = 0
+        options = make_free_options()
         if self.is_isolated:
             memory = int(read_total_memory() * MEMORY_SHARE) if self.device == "cpu" else 0
             options.isolation = Isolation(max_memory=memory)
