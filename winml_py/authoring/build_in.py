@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from .._graphs.opset import convert_opset
 from .._values import BUILT_IN
 from ..core.base.arguments import require_type
-from ..core.base.atomic_files import require_folder, write_atomically
-from ..core.contracts.files import require_another_file
+from ..core.base.atomic_files import write_atomically
+from ..core.contracts.files import require_destination
 from ..core.contracts.labels import LABELS_KEY, require_labels
 from ..core.features.descriptors import ImageFeatureDescriptor
 from ..core.features.pictures import find_fixed_sides
@@ -96,9 +96,7 @@ def build_in(
     loaded = LearningModel.load(source)
     images = _find_images(loaded, contract, {inputs} if isinstance(inputs, str) else set(inputs))
     names = require_labels(labels)
-    require_folder(destination)
-    if not force:
-        require_another_file(destination, source, *([labels] if isinstance(labels, (str, os.PathLike)) else []))
+    require_destination(destination, force, source, *([labels] if isinstance(labels, (str, os.PathLike)) else []))
     model = read_for_copy(source, destination)
     _upgrade_opset(model)
     has_answers = bool(answers or names)

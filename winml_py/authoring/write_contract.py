@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from .._graphs.model_file import denote_images, state_published
 from ..core.base.arguments import require_type
-from ..core.base.atomic_files import is_same_file, require_folder, write_atomically
-from ..core.contracts.files import require_another_file
+from ..core.base.atomic_files import is_same_file, write_atomically
+from ..core.contracts.files import require_destination
 from ..core.contracts.published import find_model
 from ..core.imaging.contract import METADATA_KEYS, ImageContract
 from ..core.model.contracts import find_fitting_inputs
@@ -60,9 +60,7 @@ def write_contract(
     require_type(contract, ImageContract, "Pass ImageContract.imagenet(), learned.contract or your own.")
     require_type(inputs, Iterable, 'Pass input names, for example ["image"].')
     features = LearningModel.load(source).input_features
-    require_folder(destination)
-    if not force:
-        require_another_file(destination, source)
+    require_destination(destination, force, source)
     model = read_for_copy(source, destination)
     images = find_fitting_inputs(features, contract, {inputs} if isinstance(inputs, str) else set(inputs))
     replace_metadata(model, METADATA_KEYS, denote_images(model, images, contract))

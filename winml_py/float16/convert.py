@@ -9,9 +9,8 @@ from importlib.util import find_spec
 
 from .._examples import NOTHING_STATED, StatedSizes, complete_inputs, find_input_sizes, tell_assumed_sizes
 from .._values import load_model
-from ..core.base.atomic_files import require_folder
 from ..core.base.messages import Progress
-from ..core.contracts.files import require_another_file
+from ..core.contracts.files import require_destination
 from ..core.imaging.contract import ImageContract
 from ..core.runtime.custom.operator import ModelOperators, Operators
 from ..errors import ConversionError, InvalidArgumentError, MissingPackageError
@@ -88,9 +87,7 @@ def convert(
         raise InvalidArgumentError(f"{os.fspath(source)}: This is already a float16 model.", hint="Use it unchanged.")
     if not 0 < tolerance < 1:
         raise InvalidArgumentError(f"Expected a tolerance between 0 and 1 (--tolerance), got {tolerance}.")
-    require_folder(destination)
-    if not force:
-        require_another_file(destination, source)
+    require_destination(destination, force, source)
     names_to_keep = {keep_float32} if isinstance(keep_float32, str) else set(keep_float32)
     progress(None, "reading")
     model = read_model(source, model_operators)

@@ -210,7 +210,7 @@ def test_errors_stay_with_their_items(invert: LearningModelSession, folder: Path
         (b"no picture", PictureError, "not a picture"),
         ({"image": tmp_path / "levels.avi"}, PictureError, "not a picture"),
         (closed, InvalidArgumentError, "cannot be read"),
-        (io.StringIO("text"), InvalidArgumentError, 'mode "rb"'),
+        (io.StringIO("text"), InvalidArgumentError, "mode 'rb'"),
     ]
     results = list(invert.evaluate_many([PICTURES / "cat.jpg", *(item for item, _, _ in items), PICTURES / "cat.jpg"]))
     assert [result.succeeded for result in results] == [True, *[False] * len(items), True]

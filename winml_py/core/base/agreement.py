@@ -159,12 +159,6 @@ def compute_channel_scales(array: Array) -> Array:
     return np.asarray(np.maximum(magnitudes.max(axis=other_axes, keepdims=True), MIN_SCALE * largest))
 
 
-def count_lost(expected: Array, actual: Array) -> int:
-    """How many finite numbers became NaN or infinite; 0 for another shape."""
-    is_same_shape = expected.shape == actual.shape
-    return int((np.isfinite(expected) & ~np.isfinite(actual)).sum()) if is_same_shape else 0
-
-
 def find_channel_axis(shape: tuple[int, ...]) -> int | None:
     """The axis of the channels, or None: the last of two axes; of more, the shorter of the second and the last, because
     frameworks disagree on the order, and positions outnumber channels.

@@ -107,8 +107,8 @@ def read_bytes(stream: Any, what: str, error: type[WinMLError]) -> bytes:
         raise error(
             f"{what} cannot be read: {str(cause).rstrip('.')}.", hint="Keep it open until it has been read."
         ) from cause
-    if isinstance(data, bytes):
-        return data
+    if isinstance(data, (bytes, bytearray)):
+        return bytes(data)
     hint = "Open the file in mode 'rb'."
     if inspect.iscoroutine(data):
         data.close()

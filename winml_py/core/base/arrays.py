@@ -231,14 +231,17 @@ def translate_library_errors(name: str, kind: type[WinMLError]) -> Iterator[None
         ) from error
 
 
-def _from_dlpack(value: object) -> DeviceArray:
+def import_cupy(kind: type[WinMLError], what: str = "CuPy") -> Any:
+    """CuPy, or an error that begins with words for what cannot be imported."""
     try:
         import cupy
     except ImportError as error:
-        raise InvalidBindingError(
-            f"A {type_name(value)} in CUDA memory requires CuPy, which cannot be imported: {error}.",
-            hint="Run pip install 'winml-py[cupy]'.",
-        ) from error
+        raise kind(f"{what} cannot be imported: {error}.", hint="Run pip install 'winml-py[cupy]'.") from error
+    return cupy
+
+
+def _from_dlpack(value: object) -> DeviceArray:
+    cupy = import_cupy(InvalidBindingError, f"A {type_name(value)} in CUDA memory requires CuPy, which")
     # CuPy requests the memory for its current stream, and the library makes that stream wait. Each run repeats this:
     # the memory is the same, but may have been written since.
     with translate_library_errors("CuPy", InvalidBindingError):

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from ...errors import InvalidArgumentError, WinMLError
-from ..base.atomic_files import is_same_file
+from ..base.atomic_files import is_same_file, require_folder
 from ..base.messages import did_you_mean, logger
 from ..imaging.contract import METADATA_KEYS, ImageContract
 from ..onnx_file.source import FileSource
@@ -328,11 +328,13 @@ def find_model_files(source: str | os.PathLike[str]) -> Iterator[str]:
                 yield from (os.path.join(opened.folder, name) for name in opened.list_data_files())
 
 
-def require_another_file(destination: str | os.PathLike[str], *sources: str | os.PathLike[str]) -> None:
-    """Raises InvalidArgumentError if a new file would replace one that it is made from, by whatever path or link."""
-    if os.path.exists(destination) and any(
-        is_same_file(destination, file) for source in sources for file in find_model_files(source)
-    ):
+def require_destination(destination: str | os.PathLike[str], force: bool, *sources: str | os.PathLike[str]) -> None:
+    """Refuses a new file without a folder; and unless `force`, one that would replace a file that it is made from, by
+    whatever path or link: InvalidArgumentError.
+    """
+    require_folder(destination)
+    files = () if force or not os.path.exists(destination) else sources
+    if any(is_same_file(destination, file) for source in files for file in find_model_files(source)):
         raise InvalidArgumentError(
             f"{os.fspath(destination)}: This file is also the source, so saving would overwrite it.",
             hint="Choose another destination, or pass force=True to overwrite the source.",

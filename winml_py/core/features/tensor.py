@@ -20,7 +20,15 @@ from ...errors import (
     MissingPackageError,
     SizeMismatchError,
 )
-from ..base.arrays import Array, DeviceArray, DType, as_host_array, as_unmasked_array, translate_library_errors
+from ..base.arrays import (
+    Array,
+    DeviceArray,
+    DType,
+    as_host_array,
+    as_unmasked_array,
+    import_cupy,
+    translate_library_errors,
+)
 from ..base.buffers import MemoryBufferReference, view_as_bytes
 from ..base.collections import Vector, VectorView
 from ..base.winrt_object import Closeable, Object
@@ -303,12 +311,7 @@ class Tensor(Closeable, Object):
             EvaluationError: CuPy failed: there is no card that it can use, say.
             WinMLError: as `to_numpy`.
         """
-        try:
-            import cupy
-        except ImportError as error:
-            raise MissingPackageError(
-                f"CuPy cannot be imported: {error}.", hint="Run pip install 'winml-py[cupy]'."
-            ) from error
+        cupy = import_cupy(MissingPackageError)
         self._private_state.require_open()
         self._private_state.require_valid()
         with translate_library_errors("CuPy", EvaluationError):

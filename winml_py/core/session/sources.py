@@ -156,18 +156,12 @@ def _expand_no_text(source: object) -> Sequence[Any] | VideoReader | None:
 
 def _read_content(source: object) -> Any:
     """What an item is evaluated on: for an open file its bytes, read now, while the program keeps it open."""
-    read = getattr(source, "read", None)
-    if read is None or isinstance(source, Mapping) or is_table(source):  # which may have a column of that name
+    if isinstance(source, Mapping) or is_table(source):  # which may have a column "read"
         return source
     try:
-        content = read()
-    except (OSError, ValueError) as error:
-        return InvalidArgumentError(f"The file object cannot be read: {error}.", hint="Keep it open until it is read.")
-    if isinstance(content, (bytes, bytearray)):
-        return content
-    return InvalidArgumentError(
-        f"Expected bytes from the file object, got {type_name(content)}.", hint='Open the file with mode "rb".'
-    )
+        return require_content(source)
+    except WinMLError as error:
+        return error
 
 
 # The files that a path stands for: those of a folder, and those that a pattern matches.

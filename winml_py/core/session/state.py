@@ -46,7 +46,7 @@ from ..model.model import LearningModel
 from ..runtime.engine import Engine
 from ..runtime.pool import Lease
 from ..runtime.request import CompileRequest
-from ..runtime.runs import Bound
+from ..runtime.runs import Bound, require_open
 from .outputs import TensorOutput, prepare_output, require_no_overlap
 from .result import LearningModelEvaluationResult, ModelFacts, OutputSlot, UnboundOutput
 
@@ -144,10 +144,7 @@ class SessionState:
                 hint="Create a session in this process. For a GPU, start processes with "
                 'multiprocessing.get_context("spawn").',
             )
-        if lease is None:
-            raise ClosedError(
-                "The session has been closed.", hint="Create another session from the model, or keep this one open."
-            )
+        require_open(lease)
         if isinstance(self.loss, EngineLostError):
             raise EngineLostError(self.loss.message, hint=self.loss.hint)
         raise DeviceLostError(
