@@ -105,6 +105,9 @@ def test_one_list_is_all_inputs_of_an_operator_of_any_number(kind: Any) -> None:
 
 
 def test_pythons_numbers_take_the_type_of_the_other_input() -> None:
+    np.testing.assert_array_equal(operators.Mul([1.5, 2.5], 2), np.float32([3, 5]), strict=True)
+    np.testing.assert_array_equal(operators.Clip([1.5, 2.5], max=2), np.float32([1.5, 2]), strict=True)
+    np.testing.assert_array_equal(operators.Mul([1, 2], 2), np.array([2, 4]), strict=True)
     for dtype in (np.float32, np.float64, np.int32):
         found = operators.Add(X.astype(dtype), 1)
         assert found.dtype == dtype

@@ -36,7 +36,7 @@ CEILINGS = {
     "files": 214,
     "options of commands": 93,
     "words of docs": 46_400,
-    "lines of code of tests": 36_400,
+    "lines of code of tests": 36_560,  # thirty wrong results were mended, each with a test
     "inner names that capabilities use": 90,
     # What was measured.
     "names in __all__": 67,

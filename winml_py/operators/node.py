@@ -122,6 +122,9 @@ def _convert_values(signature: Signature, values: list[Any]) -> list[Any]:
         for type_name, value in zip(type_names, values, strict=True)
         if isinstance(value, (np.ndarray, np.generic, Tensor))
     }
+    for type_name, value in zip(type_names, values, strict=True):
+        if _is_untyped(value) and as_unmasked_array(value).dtype.kind == "f":
+            dtypes.setdefault(type_name, np.dtype(np.float32))  # also for whole numbers beside it
     return [
         _as_array(value, dtypes.get(type_name)) if _is_untyped(value) else value
         for type_name, value in zip(type_names, values, strict=True)
