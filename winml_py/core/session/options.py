@@ -56,9 +56,7 @@ class Setting(Generic[T, S]):
     def __doc__(self) -> str | None:  # type: ignore[override]
         """The text below the attribute in its class, which Python does not keep, for `help()`."""
         with suppress(OSError):  # a program that was packed without sources
-            text = re.search(
-                rf'    {self._name}(?:: .*?)? = .*?\n    """(.*?)"""\n', inspect.getsource(self._owner), re.DOTALL
-            )
+            text = re.search(rf'    {self._name} = .*?\n    """(.*?)"""\n', inspect.getsource(self._owner), re.DOTALL)
             return inspect.cleandoc(text[1]) if text else None
         return None
 
@@ -207,9 +205,7 @@ class LearningModelSessionOptions(Object):
     named_dimension_overrides = Setting(lambda: MappingProxyType({}), _check_dimensions)
     """The overrides that were set, by name."""
 
-    input_shape_overrides: Setting[Mapping[str, tuple[int, ...]], Mapping[str, Sequence[int]]] = Setting(
-        lambda: MappingProxyType({}), _check_shapes
-    )
+    input_shape_overrides = Setting(lambda: MappingProxyType({}), _check_shapes)
     """The shapes that were set with `override_input_shape`, by the names of inputs."""
 
     intra_op_num_threads = Setting[int, int](
@@ -360,7 +356,8 @@ class LearningModelSessionOptions(Object):
             >>> options = LearningModelSessionOptions()
             >>> options.override_input_shape("images", (1, 3, 640, 640))
         """
-        self.input_shape_overrides = {**self.input_shape_overrides, name: shape}
+        # Checked here, too: Pyright takes the type of what is assigned here for that of the option.
+        self.input_shape_overrides = _check_shapes({**self.input_shape_overrides, name: shape}, "input_shape_overrides")
 
     def set_intra_op_num_threads_override(self, threads: int, /) -> None:
         """Windows ML's native name for setting `intra_op_num_threads`."""
